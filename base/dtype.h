@@ -1,0 +1,57 @@
+// Element types of tensors, and the one place where a run-time dtype becomes a C++ type.
+#ifndef PLUMBLINE_BASE_DTYPE_H_
+#define PLUMBLINE_BASE_DTYPE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace plumbline {
+
+enum class DType : uint8_t { kF64, kF32, kBF16, kF16, kI64 };
+
+size_t SizeOf(DType dtype);
+std::string_view Name(DType dtype);          // "f64", "f32", "bf16", "f16", "i64"
+DType DTypeFromName(std::string_view name);  // throws InvalidArgument
+
+// DTypeOf<double> is DType::kF64, and so on, for the types that tensors can be read as.
+template <class T>
+struct DTypeTraits;
+template <>
+struct DTypeTraits<double> {
+  static constexpr DType kDType = DType::kF64;
+};
+template <>
+struct DTypeTraits<float> {
+  static constexpr DType kDType = DType::kF32;
+};
+template <>
+struct DTypeTraits<int64_t> {
+  static constexpr DType kDType = DType::kI64;
+};
+template <class T>
+inline constexpr DType kDTypeOf = DTypeTraits<T>::kDType;
+
+// Calls `f.template operator()<T>()` with the scalar type that the operators compute `dtype` in. A
+// new scalar type is one more line here, one ScalarTraits (base/scalar.h) and one instantiation per
+// operator.
+//
+//   DispatchScalar(x.dtype(), [&]<class T>() { AddImpl<T>(x, y); });
+template <class F>
+decltype(auto) DispatchScalar(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::kF64:
+      return f.template operator()<double>();
+    case DType::kF32:
+      return f.template operator()<float>();
+    default:
+      break;
+  }
+  throw InvalidArgument("dtype {} has no operators here; expected f64 or f32", Name(dtype));
+}
+
+}  // namespace plumbline
+
+#endif  // PLUMBLINE_BASE_DTYPE_H_
