@@ -1,0 +1,89 @@
+// What the host operators share: shape checks, multiply-add, rows of a tensor.
+#ifndef PLUMBLINE_KERNELS_HOST_COMMON_H_
+#define PLUMBLINE_KERNELS_HOST_COMMON_H_
+
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/scalar.h"
+#include "base/tensor.h"
+
+namespace plumbline::host {
+
+// a * b + c: rounded once for floats, plain arithmetic for other scalars.
+template <class T>
+inline T MultiplyAdd(T a, T b, T c) {
+  if constexpr (std::floating_point<T>) {
+    return std::fma(a, b, c);
+  } else {
+    return a * b + c;
+  }
+}
+
+// A score is stored in a tensor of the scalar's dtype.
+template <class T>
+using ScoreOf = typename ScalarTraits<T>::Score;
+template <class T>
+using LogSumOf = typename ScalarTraits<T>::LogSum;
+
+template <class T>
+inline T Zero() {
+  return ScalarTraits<T>::FromInt(0);
+}
+template <class T>
+inline T One() {
+  return ScalarTraits<T>::FromInt(1);
+}
+
+// The number of rows when all dimensions but the last are flattened. A tensor of no dimensions has
+// none to flatten.
+inline int64_t RowsOf(std::string_view op, const Tensor& x) {
+  if (x.dims() < 1) throw InvalidArgument("{}: a 0-d tensor has no rows", op);
+  int64_t rows = 1;
+  for (int64_t axis = 0; axis + 1 < x.dims(); ++axis) rows *= x.shape()[axis];
+  return rows;
+}
+
+inline void CheckDims(std::string_view op, std::string_view name, const Tensor& x, int64_t dims) {
+  if (!x.defined() || x.dims() != dims) {
+    throw InvalidArgument("{}: {} is {}; expected {} dimensions", op, name,
+                          x.defined() ? ToString(x.shape()) : "undefined", dims);
+  }
+}
+
+inline void CheckShape(std::string_view op, std::string_view name, const Tensor& x,
+                       const Shape& shape) {
+  if (!x.defined() || x.shape() != shape) {
+    throw InvalidArgument("{}: {} is {}; expected {}", op, name,
+                          x.defined() ? ToString(x.shape()) : "undefined", ToString(shape));
+  }
+}
+
+inline void CheckDTypes(std::string_view op, const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype()) {
+    throw InvalidArgument("{}: operands are {}{} and {}{}; expected one dtype", op, Name(a.dtype()),
+                          ToString(a.shape()), Name(b.dtype()), ToString(b.shape()));
+  }
+}
+
+inline void CheckSame(std::string_view op, const Tensor& a, const Tensor& b) {
+  CheckDTypes(op, a, b);
+  if (a.shape() != b.shape()) {
+    throw InvalidArgument("{}: operands are {} and {}; expected one shape", op, ToString(a.shape()),
+                          ToString(b.shape()));
+  }
+}
+
+inline void CheckIndices(std::string_view op, std::string_view name, const Tensor& x) {
+  if (x.dtype() != DType::kI64) {
+    throw InvalidArgument("{}: {} is {}; expected i64", op, name, Name(x.dtype()));
+  }
+}
+
+}  // namespace plumbline::host
+
+#endif  // PLUMBLINE_KERNELS_HOST_COMMON_H_
