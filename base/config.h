@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/dtype.h"
 
@@ -114,12 +115,13 @@ struct ParallelConfig {
   int dp = 1;
   int pp = 1;
   int ep = 1;
-  int etp = 1;
+  int etp = 0;  // 0: as tp, Megatron's default
   bool sequence_parallel = false;
   std::string order = "tp-cp-ep-dp-pp";  // fastest first
   GqaPolicy gqa_policy = GqaPolicy::kGatherQkv;
 
   int world_size() const { return tp * cp * dp * pp; }
+  int expert_tp() const { return etp == 0 ? tp : etp; }
 };
 
 // Rows after Megatron's padding: the next multiple of 128 * tp.

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/mesh.h"
@@ -19,8 +20,6 @@ namespace plumbline {
 // One step from a space to one part's piece of it. Immutable.
 class ShardStep {
  public:
-  enum class Kind : uint8_t { kBlock, kHalves, kZigZag, kBlockList, kFlatten, kRange, kRows };
-
   // Part i of n equal contiguous blocks of `axis`. The extent must divide.
   static ShardStep Block(int64_t axis);
   // The axis is `segments` equal segments (gate and up rows of SwiGLU: 2); each is cut in n blocks,
@@ -78,8 +77,8 @@ struct LocalPiece {
 // Throws InvalidArgument naming the tensor, axis and extent when a cut does not fit.
 LocalPiece PieceOf(const LogicalTensor& tensor, const Mesh& mesh, int global_rank);
 
-// The axes over which copies of the piece are equal / must be summed, by name, for one rank's
-// groups.
+// Whether the pieces of the ranks along `axis` (or each axis of a product, as "dp-cp") must be
+// summed. Over the axes where this is false and that shard nothing, they are copies.
 bool IsPartialOver(const LogicalTensor& tensor, std::string_view axis);
 
 }  // namespace plumbline

@@ -2,7 +2,8 @@
 //
 // Source: Megatron-Core parallel_state.py (RankGenerator): the dense grid (tp, cp, dp, pp) and the
 // expert grid (etp, ep, edp, pp) lie over the same ranks; `order` names the axes from the fastest
-// to the slowest.
+// to the slowest, and the expert grid follows it with etp for tp, edp for dp and no cp. Axes of
+// extent 1 may be left out of `order`.
 #ifndef PLUMBLINE_BASE_MESH_H_
 #define PLUMBLINE_BASE_MESH_H_
 
@@ -37,8 +38,10 @@ using Coordinates = std::map<std::string, int, std::less<>>;
 
 class Mesh {
  public:
-  // Throws InvalidArgument when an extent is below 1, the order is no permutation of the axes, or
-  // the expert grid does not cover the ranks.
+  // Throws InvalidArgument when an extent is below 1, the order is no permutation of the axes, the
+  // expert grid does not cover the ranks, or the two grids put a rank into different pipeline
+  // stages. Without experts (ep 1, etp as tp) there is then no expert grid instead, and asking for
+  // its axes throws.
   explicit Mesh(const ParallelConfig& config);
 
   int world_size() const { return world_size_; }
@@ -49,9 +52,10 @@ class Mesh {
   // The rank at dense coordinates; axes that are not named are 0.
   int RankOf(const Coordinates& dense) const;
 
-  // All groups of a product of axes ("tp", "dp-cp", "tp-cp-dp", "ep-etp" ...), "embedding",
-  // "position_embedding" or "world". Members are ordered as the mesh order says, fastest axis
-  // first. Groups come in order of their first member.
+  // All groups of a product of axes of one grid ("tp", "dp-cp", "tp-cp-dp", "ep-etp" ..., in any
+  // spelling), "embedding" (first and last pipeline stage), "position_embedding" (first stage) or
+  // "world". Members are ordered as the mesh order says, fastest axis first. Groups come in order
+  // of their first member. Throws InvalidArgument for anything else.
   const std::vector<Group>& Groups(std::string_view axes) const;
   // The one that holds a rank; throws InvalidArgument when none does (a middle stage has no
   // embedding group).
@@ -70,8 +74,15 @@ class Mesh {
     std::vector<Group> groups;
     std::vector<int> group_of_rank;  // -1: in none
   };
+  const Axis* Find(const std::vector<Axis>& grid, std::string_view name) const;
+  // Throws InvalidArgument when neither grid has it.
+  const Axis& AxisOf(std::string_view name) const;
+  std::vector<Axis> AxesOf(std::string_view axes) const;
+  std::vector<std::vector<int>> ProductMembers(std::string_view axes) const;
+  std::vector<std::vector<int>> EmbeddingMembers(bool last_stage) const;
   const Family& FamilyOf(std::string_view axes) const;
 
+  std::string order_;
   int world_size_ = 1;
   std::vector<Axis> dense_;
   std::vector<Axis> expert_;
