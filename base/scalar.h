@@ -95,6 +95,11 @@ struct ScalarTraits<T> {
   static T Probability(Score s, LogSum l) { return std::exp(s.value - l.value); }
   // exp(a - b): the weight of one block of keys in a merged softmax.
   static T Weight(LogSum a, LogSum b) { return std::exp(a.value - b.value); }
+  // How tensors of T hold scores and log-sums.
+  static T StoreScore(Score s) { return s.value; }
+  static Score LoadScore(T stored) { return {stored}; }
+  static T StoreLogSum(LogSum l) { return l.value; }
+  static LogSum LoadLogSum(T stored) { return {stored}; }
   // The log-sum-exp as an ordinary number; once, at the end, for the loss.
   static T Log(LogSum l) { return l.value; }
 };
