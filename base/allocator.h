@@ -27,11 +27,12 @@ struct MemoryUse {
 
 // Host memory of one rank, 64-byte aligned. Fresh memory is filled with kPoisonByte (as a float of
 // any width that is a NaN), so that reading what was never written shows; freed memory is filled
-// again when `poison_freed`. Not thread-safe: the ranks of a world run one at a time.
+// again. Not thread-safe: the ranks of a world run one at a time.
 class Allocator {
  public:
   static constexpr unsigned char kPoisonByte = 0xFF;
 
+  // `poison`: both fillings.
   explicit Allocator(bool poison = true) : poison_(poison) {}
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;

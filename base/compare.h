@@ -57,7 +57,7 @@ class Strength {
   Kind kind() const { return kind_; }
   int64_t ulps() const { return ulps_; }
   double bound() const { return bound_; }
-  std::string ToString() const;  // "bitwise", "within 2 ulps", "within 1e-11 (k * eps)"
+  std::string ToString() const;  // "bitwise equal", "within 2 ulps", "within 1e-11 (k * eps)"
 
  private:
   Kind kind_ = Kind::kBitwise;

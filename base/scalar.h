@@ -87,14 +87,20 @@ struct ScalarTraits<T> {
   static LogSum MakeLogSum(Score max, T sum) { return {max.value + std::log(sum)}; }
   // log(exp(a) + exp(b)).
   static LogSum LogAdd(LogSum a, LogSum b) {
+    // Without these, two empty sums would be a NaN; and a NaN beside an empty one must stay.
+    if (a.value == -std::numeric_limits<T>::infinity()) return b;
+    if (b.value == -std::numeric_limits<T>::infinity()) return a;
     const T hi = std::max(a.value, b.value);
-    if (hi == -std::numeric_limits<T>::infinity()) return {hi};
     return {hi + std::log(std::exp(a.value - hi) + std::exp(b.value - hi))};
   }
-  // exp(s - l): a softmax probability.
-  static T Probability(Score s, LogSum l) { return std::exp(s.value - l.value); }
-  // exp(a - b): the weight of one block of keys in a merged softmax.
-  static T Weight(LogSum a, LogSum b) { return std::exp(a.value - b.value); }
+  // exp(s - l): a softmax probability; 0 for the lowest score, also where all scores are lowest.
+  static T Probability(Score s, LogSum l) {
+    return s.value == -std::numeric_limits<T>::infinity() ? T(0) : std::exp(s.value - l.value);
+  }
+  // exp(a - b): the weight of one block of keys in a merged softmax; 0 for a block without keys.
+  static T Weight(LogSum a, LogSum b) {
+    return a.value == -std::numeric_limits<T>::infinity() ? T(0) : std::exp(a.value - b.value);
+  }
   // How tensors of T hold scores and log-sums.
   static T StoreScore(Score s) { return s.value; }
   static Score LoadScore(T stored) { return {stored}; }

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -47,14 +48,18 @@ int64_t AxisOf(int64_t axis, int64_t dims) {
 
 int64_t ElementsOf(const Shape& shape) {
   int64_t elements = 1;
+  bool empty = false;
   for (int64_t extent : shape) {
     if (extent < 0) throw InvalidArgument("shape {}: negative extent", ToString(shape));
-    if (extent > 0 && elements > std::numeric_limits<int64_t>::max() / 16 / extent) {
+    // An empty tensor has strides too, which the other extents must not overflow.
+    const int64_t factor = std::max<int64_t>(extent, 1);
+    if (elements > std::numeric_limits<int64_t>::max() / 16 / factor) {
       throw InvalidArgument("shape {}: too many elements", ToString(shape));
     }
-    elements *= extent;
+    elements *= factor;
+    empty = empty || extent == 0;
   }
-  return elements;
+  return empty ? 0 : elements;
 }
 
 std::string ToString(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
@@ -191,6 +196,7 @@ int64_t Tensor::OffsetOf(const std::vector<int64_t>& index) const {
   PL_CHECK(index.size() == shape_.size());
   int64_t offset = 0;
   for (size_t axis = 0; axis < index.size(); ++axis) {
+    PL_CHECK(index[axis] >= 0);
     PL_CHECK(index[axis] < shape_[axis]);
     offset += index[axis] * strides_[axis];
   }
