@@ -1,7 +1,6 @@
 #include "kernels/reduce.h"
 
 #include <algorithm>
-#include <bit>
 #include <concepts>
 
 #include "base/dtype.h"
@@ -23,8 +22,7 @@ struct Maximum {
     } else {
       // The maximum belongs to scores, which have the total order.
       using Traits = ScalarTraits<T>;
-      return std::bit_cast<T>(Traits::Max(std::bit_cast<typename Traits::Score>(a),
-                                          std::bit_cast<typename Traits::Score>(b)));
+      return Traits::StoreScore(Traits::Max(Traits::LoadScore(a), Traits::LoadScore(b)));
     }
   }
 };

@@ -39,6 +39,29 @@ inline T One() {
   return ScalarTraits<T>::FromInt(1);
 }
 
+// sums[row] = step(row, i, ... step(row, 1, step(row, 0, sums[row]))): one chain per row over
+// ascending i. Several rows advance together, which hides the latency of the additions and changes
+// no bit.
+template <class T, class Step>
+inline void RowChains(int64_t rows, int64_t columns, Step step, T* sums) {
+  constexpr int kTogether = 8;
+  int64_t row = 0;
+  for (; row + kTogether <= rows; row += kTogether) {
+    T chain[kTogether];
+    for (int r = 0; r < kTogether; ++r) chain[r] = sums[row + r];
+    for (int64_t i = 0; i < columns; ++i) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kTogether; ++r) chain[r] = step(row + r, i, chain[r]);
+    }
+    for (int r = 0; r < kTogether; ++r) sums[row + r] = chain[r];
+  }
+  for (; row < rows; ++row) {
+    T chain = sums[row];
+    for (int64_t i = 0; i < columns; ++i) chain = step(row, i, chain);
+    sums[row] = chain;
+  }
+}
+
 // The number of rows when all dimensions but the last are flattened. A tensor of no dimensions has
 // none to flatten.
 inline int64_t RowsOf(std::string_view op, const Tensor& x) {

@@ -1,0 +1,111 @@
+#include "kernels/optimizer.h"
+
+#include <string_view>
+
+#include "base/dtype.h"
+#include "base/scalar.h"
+#include "kernels/host/common.h"
+
+namespace plumbline {
+namespace {
+
+using host::One;
+
+void CheckState(std::string_view op, const Tensor& parameter, const Tensor& other) {
+  host::CheckSame(op, parameter, other);
+  PL_CHECK(other.contiguous());
+}
+
+// Calls f(gradient in T) with the gradient times the scale where there is one.
+template <class T, class F>
+void ForEachGradient(std::string_view op, const Tensor& gradient, const Tensor& scale, F f) {
+  const T* g = gradient.data<T>();
+  const int64_t n = gradient.elements();
+  if (!scale.defined()) {
+    for (int64_t i = 0; i < n; ++i) f(i, g[i]);
+    return;
+  }
+  host::CheckDTypes(op, gradient, scale);
+  host::CheckShape(op, "the gradient scale", scale, {});
+  const T factor = *scale.data<T>();
+  for (int64_t i = 0; i < n; ++i) f(i, g[i] * factor);
+}
+
+template <class T>
+void AdamImpl(Tensor& parameter, const Tensor& gradient, Tensor& exp_avg, Tensor& exp_avg_sq,
+              const AdamOptions& options, const Tensor& gradient_scale) {
+  using Traits = ScalarTraits<T>;
+  const T one = One<T>();
+  const T beta1 = Traits::FromDouble(options.beta1);
+  const T beta2 = Traits::FromDouble(options.beta2);
+  const T fresh1 = one - beta1;
+  const T fresh2 = one - beta2;
+  const T correction1 = one - PowInt(beta1, options.step);
+  const T correction2 = one - PowInt(beta2, options.step);
+  const T lr = Traits::FromDouble(options.lr);
+  const T decay = lr * Traits::FromDouble(options.weight_decay);
+  const T eps = Traits::FromDouble(options.eps);
+  T* p = parameter.data<T>();
+  T* m = exp_avg.data<T>();
+  T* v = exp_avg_sq.data<T>();
+  ForEachGradient<T>("adam", gradient, gradient_scale, [=](int64_t i, T g) {
+    const T first = beta1 * m[i] + fresh1 * g;
+    const T second = beta2 * v[i] + fresh2 * g * g;
+    const T denominator = Traits::Sqrt(second / correction2) + eps;
+    const T decayed = p[i] - decay * p[i];
+    m[i] = first;
+    v[i] = second;
+    p[i] = decayed - lr * (first / correction1 / denominator);
+  });
+}
+
+template <class T>
+void SgdImpl(Tensor& parameter, const Tensor& gradient, Tensor& momentum_buffer,
+             const SgdOptions& options, const Tensor& gradient_scale) {
+  using Traits = ScalarTraits<T>;
+  const T lr = Traits::FromDouble(options.lr);
+  const T momentum = Traits::FromDouble(options.momentum);
+  const T weight_decay = Traits::FromDouble(options.weight_decay);
+  T* p = parameter.data<T>();
+  if (options.momentum == 0) {
+    ForEachGradient<T>("sgd", gradient, gradient_scale,
+                       [=](int64_t i, T g) { p[i] = p[i] - lr * (g + weight_decay * p[i]); });
+    return;
+  }
+  CheckState("sgd", parameter, momentum_buffer);
+  T* v = momentum_buffer.data<T>();
+  const bool first_step = options.step == 1;
+  ForEachGradient<T>("sgd", gradient, gradient_scale, [=](int64_t i, T g) {
+    const T direction = g + weight_decay * p[i];
+    v[i] = first_step ? direction : momentum * v[i] + direction;
+    p[i] = p[i] - lr * v[i];
+  });
+}
+
+}  // namespace
+
+void AdamStep(const Context& context, Tensor& parameter, const Tensor& gradient, Tensor& exp_avg,
+              Tensor& exp_avg_sq, const AdamOptions& options, const Tensor& gradient_scale) {
+  (void)context;
+  PL_CHECK(parameter.contiguous());
+  PL_CHECK(options.step >= 1);
+  CheckState("adam", parameter, gradient);
+  CheckState("adam", parameter, exp_avg);
+  CheckState("adam", parameter, exp_avg_sq);
+  DispatchScalar(parameter.dtype(), [&]<class T>() {
+    AdamImpl<T>(parameter, gradient, exp_avg, exp_avg_sq, options, gradient_scale);
+  });
+}
+
+void SgdStep(const Context& context, Tensor& parameter, const Tensor& gradient,
+             Tensor& momentum_buffer, const SgdOptions& options, const Tensor& gradient_scale) {
+  (void)context;
+  PL_CHECK(parameter.contiguous());
+  PL_CHECK(options.step >= 1);
+  CheckState("sgd", parameter, gradient);
+  DispatchScalar(parameter.dtype(), [&]<class T>() {
+    SgdImpl<T>(parameter, gradient, momentum_buffer, options, gradient_scale);
+  });
+}
+
+}  // namespace plumbline
