@@ -54,16 +54,15 @@ void SeededParameters::Fill(const std::string& name, const Shape& global_shape,
                             const std::vector<int64_t>& global_index, Tensor& local) const {
   CheckPiece(name, global_shape, global_index, local);
   const Distribution distribution = DistributionOf(model_, name);
-  const RandomStream stream = InitStream(seed_, name);
+  // Padding draws too, at an index that no element has, and is then set to 0.
+  const std::vector<uint64_t> indices(global_index.begin(), global_index.end());
+  std::vector<double> normals(indices.size());
+  InitStream(seed_, name).FillNormal(indices, normals);
   DispatchScalar(local.dtype(), [&]<class T>() {
     T* values = local.data<T>();
-    for (size_t i = 0; i < global_index.size(); ++i) {
-      const double value =
-          global_index[i] < 0
-              ? 0
-              : distribution.mean +
-                    distribution.deviation * stream.Normal(static_cast<uint64_t>(global_index[i]));
-      values[i] = ScalarTraits<T>::FromDouble(value);
+    for (size_t i = 0; i < normals.size(); ++i) {
+      values[i] = ScalarTraits<T>::FromDouble(
+          global_index[i] < 0 ? 0 : distribution.mean + distribution.deviation * normals[i]);
     }
   });
 }

@@ -2,9 +2,9 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 namespace plumbline {
 namespace {
@@ -14,15 +14,69 @@ enum class Purpose : uint64_t { kInit = 1, kData = 2, kDropout = 3 };
 
 uint64_t Hash(std::array<uint64_t, 3> words) { return XXH3_64bits(words.data(), sizeof(words)); }
 
+// Blocks are drawn so many at a time; their words lie side by side, so that each round is a loop
+// over lanes that compilers turn into vector code.
+constexpr size_t kLanes = 64;
+struct Lanes {
+  std::array<uint32_t, kLanes> words[4];
+};
+
+void Draw(const RandomStream& stream, const std::array<uint64_t, kLanes>& indices, Lanes& lanes) {
+  auto& [c0, c1, c2, c3] = lanes.words;
+  for (size_t i = 0; i < kLanes; ++i) {
+    c0[i] = static_cast<uint32_t>(indices[i]);
+    c1[i] = static_cast<uint32_t>(indices[i] >> 32);
+    c2[i] = static_cast<uint32_t>(stream.nonce);
+    c3[i] = static_cast<uint32_t>(stream.nonce >> 32);
+  }
+  uint32_t key0 = static_cast<uint32_t>(stream.key);
+  uint32_t key1 = static_cast<uint32_t>(stream.key >> 32);
+  for (int round = 0; round < internal::kPhiloxRounds; ++round) {
+    for (size_t i = 0; i < kLanes; ++i) {
+      const uint64_t product0 = uint64_t{internal::kPhiloxMultipliers[0]} * c0[i];
+      const uint64_t product1 = uint64_t{internal::kPhiloxMultipliers[1]} * c2[i];
+      c0[i] = static_cast<uint32_t>(product1 >> 32) ^ c1[i] ^ key0;
+      c1[i] = static_cast<uint32_t>(product1);
+      c2[i] = static_cast<uint32_t>(product0 >> 32) ^ c3[i] ^ key1;
+      c3[i] = static_cast<uint32_t>(product0);
+    }
+    key0 += internal::kPhiloxWeyl[0];
+    key1 += internal::kPhiloxWeyl[1];
+  }
+}
+
 }  // namespace
 
-double RandomStream::Normal(uint64_t index) const {
-  const PhiloxBlock block = Block(index);
-  const uint64_t a = block[0] | uint64_t{block[1]} << 32;
-  // In (0, 1], so that the logarithm is finite.
-  const double radius = static_cast<double>((a >> 11) + 1) * 0x1p-53;
-  const double angle = static_cast<double>(block[2]) * 0x1p-32;
-  return std::sqrt(-2 * std::log(radius)) * std::cos(2 * std::numbers::pi * angle);
+void RandomStream::FillBits(uint64_t first, std::span<uint64_t> words) const {
+  std::array<uint64_t, kLanes> indices;
+  Lanes lanes;
+  for (size_t begin = 0; begin < words.size(); begin += kLanes) {
+    for (size_t i = 0; i < kLanes; ++i) indices[i] = first + begin + i;
+    Draw(*this, indices, lanes);
+    const size_t n = std::min(kLanes, words.size() - begin);
+    for (size_t i = 0; i < n; ++i) {
+      words[begin + i] = lanes.words[0][i] | uint64_t{lanes.words[1][i]} << 32;
+    }
+  }
+}
+
+void RandomStream::FillNormal(std::span<const uint64_t> indices, std::span<double> values) const {
+  std::array<uint64_t, kLanes> batch = {};
+  std::array<double, kLanes> squares;
+  std::array<double, kLanes> cosines;
+  Lanes lanes;
+  for (size_t begin = 0; begin < indices.size(); begin += kLanes) {
+    const size_t n = std::min(kLanes, indices.size() - begin);
+    std::copy_n(indices.begin() + begin, n, batch.begin());
+    Draw(*this, batch, lanes);
+    for (size_t i = 0; i < kLanes; ++i) {
+      const internal::Polar polar = internal::PolarOf(
+          {lanes.words[0][i], lanes.words[1][i], lanes.words[2][i], lanes.words[3][i]});
+      squares[i] = polar.squared_radius;
+      cosines[i] = polar.cosine;
+    }
+    for (size_t i = 0; i < n; ++i) values[begin + i] = std::sqrt(squares[i]) * cosines[i];
+  }
 }
 
 uint64_t HashOfName(std::string_view name) { return XXH3_64bits(name.data(), name.size()); }
