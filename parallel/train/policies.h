@@ -1,8 +1,7 @@
-// The decisions of a parallel step that can be made in another (wrong) way, as objects that are
-// passed in.
+// The decisions of a parallel step that can be made in another way, as objects that are passed in.
 //
-// The defaults are right. A scenario swaps one to plant a mistake; nothing in parallel/ knows of
-// mistakes.
+// The defaults are right. A scenario swaps one to see what a wrong decision does; nothing in
+// parallel/ knows of mistakes.
 #ifndef PLUMBLINE_PARALLEL_TRAIN_POLICIES_H_
 #define PLUMBLINE_PARALLEL_TRAIN_POLICIES_H_
 
@@ -31,16 +30,27 @@ struct Policies {
       [](const std::string&) { return true; };
 
   // Whether this tensor-parallel rank adds the bias of a row-parallel layer to its partial product
-  // before the reduction. The right answer is nobody: the bias is added once, after it.
+  // before the reduction. By default nobody does, and the bias is added once, after it. As soon as
+  // one rank adds it before, nobody adds it after: one rank alone gives the same sum.
   std::function<bool(const std::string& module, int tp_rank)> bias_before_reduction =
       [](const std::string&, int) { return false; };
 
-  // First row of the vocabulary that a tensor-parallel rank owns, for the mask of embedding and
-  // loss.
+  // First row of the vocabulary that a tensor-parallel rank owns, for the mask of the embedding
+  // ("embedding.word_embeddings") and of the loss ("output_layer").
   std::function<int64_t(const std::string& module, int tp_rank, int64_t rows_per_rank)>
       first_vocab_row = [](const std::string&, int tp_rank, int64_t rows_per_rank) {
         return tp_rank * rows_per_rank;
       };
+
+  // Gradient norm: whose elements count, and over which ranks their squares are summed.
+  struct GradNorm {
+    // Sharded parameters count everywhere, replicated ones on the first tensor-parallel rank.
+    std::function<bool(const std::string& parameter, bool tensor_parallel, int tp_rank)> counts =
+        [](const std::string&, bool tensor_parallel, int tp_rank) {
+          return tensor_parallel || tp_rank == 0;
+        };
+    std::string group_axes = "tp-pp";
+  } grad_norm;
 };
 
 }  // namespace plumbline

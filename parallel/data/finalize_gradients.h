@@ -1,0 +1,26 @@
+// From main gradients that hold one rank's terms to the complete gradient of the step.
+//
+// In Megatron's order: data-parallel reduction; parameters that only part of the sequence reached,
+// summed over tp; copied key and value rows, summed over their holders; with per-token loss the
+// division by the step's count of labels.
+//
+// Comm:     as the parts say; for copied rows one all_reduce per parameter over the ranks that hold
+//           them.
+// Source:   Megatron-Core distributed/finalize_model_grads.py.
+#ifndef PLUMBLINE_PARALLEL_DATA_FINALIZE_GRADIENTS_H_
+#define PLUMBLINE_PARALLEL_DATA_FINALIZE_GRADIENTS_H_
+
+#include <cstdint>
+#include <span>
+
+#include "parallel/tensor/parameter.h"
+
+namespace plumbline {
+
+// `label_count` is the step's, 0-d; undefined without per-token loss.
+void FinalizeGradients(const RankEnv& env, int64_t step, std::span<Parameter* const> parameters,
+                       const Tensor& label_count);
+
+}  // namespace plumbline
+
+#endif  // PLUMBLINE_PARALLEL_DATA_FINALIZE_GRADIENTS_H_

@@ -1,0 +1,67 @@
+// A GPT, or the part of one that a pipeline stage holds.
+//
+// Shapes:   tokens i64 [B, S] (pre_process) or hidden states [S, B, H] in; per-token losses [S, B]
+//           (post_process) or hidden states out. Hidden states are [S/tp, B, H] with sequence
+//           parallelism.
+// Numerics: docs/numerics.md. Parameters start from the ParameterSource by global index.
+// Source:   Megatron-Core models/gpt/gpt_model.py.
+#ifndef PLUMBLINE_PARALLEL_MODEL_GPT_MODEL_H_
+#define PLUMBLINE_PARALLEL_MODEL_GPT_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "parallel/model/language_model_embedding.h"
+#include "parallel/model/norm.h"
+#include "parallel/model/transformer_layer.h"
+#include "parallel/tensor/vocab_parallel_cross_entropy.h"
+
+namespace plumbline {
+
+// Which layers, by number in the whole model, and whether embedding and loss are here.
+struct StageSpec {
+  std::vector<int32_t> layers;
+  bool pre_process = true;
+  bool post_process = true;
+};
+// All of it, on one stage.
+StageSpec WholeModel(const TransformerConfig& model);
+
+class GptModel {
+ public:
+  struct Saved {
+    std::vector<TransformerLayer::Saved> layers;
+    Norm::Saved final_layernorm;
+    ColumnParallelLinear::Saved output_layer;
+    VocabParallelCrossEntropy::Saved cross_entropy;
+  };
+
+  GptModel(const RankEnv& env, const StageSpec& stage);
+  ~GptModel();
+  GptModel(const GptModel&) = delete;
+  GptModel& operator=(const GptModel&) = delete;
+
+  // `hidden` is undefined with pre_process.
+  Tensor Forward(const Pass& pass, const Tensor& hidden, Saved& saved) const;
+  // The gradient of `hidden`; undefined with pre_process.
+  Tensor Backward(const Pass& pass, const Tensor& dout, const Saved& saved);
+
+  // In the order of docs/sites.md. A tied weight comes once.
+  const std::vector<Parameter*>& parameters() const { return parameters_; }
+
+ private:
+  class Head;
+
+  const RankEnv& env_;
+  QkvLayout qkv_layout_;
+  std::unique_ptr<LanguageModelEmbedding> embedding_;
+  std::vector<std::unique_ptr<TransformerLayer>> layers_;
+  std::unique_ptr<Head> head_;
+  std::vector<Parameter*> parameters_;
+};
+
+}  // namespace plumbline
+
+#endif  // PLUMBLINE_PARALLEL_MODEL_GPT_MODEL_H_

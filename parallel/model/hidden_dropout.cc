@@ -1,0 +1,28 @@
+#include "parallel/model/hidden_dropout.h"
+
+#include "base/rng.h"
+
+namespace plumbline {
+
+DropoutKey DropoutKeyAt(const RankEnv& env, const Pass& pass, double probability,
+                        uint64_t site_hash) {
+  DropoutKey key;
+  key.probability = probability;
+  key.seed = env.config().train.seed;
+  key.step = pass.step;
+  key.site_hash = site_hash;
+  key.samples = pass.data->batch.samples;
+  return key;
+}
+
+HiddenDropout::HiddenDropout(const RankEnv& env, std::string_view site)
+    : env_(env), site_hash_(HashOfName(site)) {}
+
+Tensor HiddenDropout::Apply(const Pass& pass, const Tensor& x) const {
+  const double probability = env_.model().hidden_dropout;
+  if (probability == 0) return x;
+  return Dropout(env_.context(), x, DropoutKeyAt(env_, pass, probability, site_hash_),
+                 env_.hidden_rows(), 0, env_.model().hidden_size);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,15 @@
+#include "parallel/sequence/replicated_gradients.h"
+
+namespace plumbline {
+
+void SumSequenceParallelGradients(const RankEnv& env, int64_t step,
+                                  std::span<Parameter* const> parameters) {
+  for (Parameter* parameter : parameters) {
+    if (!parameter->sequence_parallel) continue;
+    if (!env.policies().sum_sequence_parallel_gradient(parameter->name())) continue;
+    env.comm().AllReduce(parameter->main_grad, ReduceOp::kSum, env.tp(),
+                         parameter->At(step, Phase::kFinalize, Quantity::kMainGrad));
+  }
+}
+
+}  // namespace plumbline

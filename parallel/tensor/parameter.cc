@@ -1,0 +1,61 @@
+#include "parallel/tensor/parameter.h"
+
+#include <utility>
+
+#include "kernels/elementwise.h"
+#include "parallel/tensor/tap.h"
+
+namespace plumbline {
+
+CutAlong BlockCut() {
+  return [](int64_t axis) { return Sharded("tp", {ShardStep::Block(axis)}); };
+}
+
+CutAlong SegmentsCut(int64_t segments) {
+  return [segments](int64_t axis) { return Sharded("tp", {ShardStep::Segments(axis, segments)}); };
+}
+
+CutAlong PaddedBlockCut() {
+  return [](int64_t axis) { return Sharded("tp", {ShardStep::PaddedBlock(axis)}); };
+}
+
+void Parameter::AddGradient(const Context& context, const Tensor& gradient) {
+  AddInto(context, main_grad, gradient);
+}
+
+Tensor Parameter::CountedGradient(const RankEnv& env) const {
+  if (!env.policies().grad_norm.counts(name(), tensor_parallel, env.tp_rank())) return {};
+  const bool first_copy =
+      !replicated_rows || replicated_rows->group.IndexOf(env.global_rank()) == 0;
+  return first_copy ? main_grad : main_grad.Slice(0, 0, replicated_rows->first_row);
+}
+
+Site Parameter::At(int64_t step, Phase phase, Quantity quantity) const {
+  Site site;
+  site.step = static_cast<int32_t>(step);
+  site.layer = layer;
+  site.phase = phase;
+  site.quantity = quantity;
+  site.tensor = name();
+  return site;
+}
+
+Parameter MakeParameter(const RankEnv& env, int32_t layer, std::string name, Shape global_shape,
+                        std::vector<AxisPlacement> placements) {
+  Parameter result;
+  result.layer = layer;
+  result.weight_decay = global_shape.size() == 2;
+  result.tensor_parallel = !placements.empty();
+  result.layout =
+      MakeLayout(env, {std::move(name), std::move(global_shape), std::move(placements)});
+  const LocalPiece& piece = result.layout.piece;
+  const DType dtype = env.config().dtype;
+  result.value = Tensor::Empty(env.context(), dtype, piece.local_shape, MemoryCategory::kParameter);
+  env.parameters().Fill(result.name(), result.layout.tensor.global_shape, piece.global_index,
+                        result.value);
+  result.main_grad =
+      Tensor::Zeros(env.context(), dtype, piece.local_shape, MemoryCategory::kGradient);
+  return result;
+}
+
+}  // namespace plumbline

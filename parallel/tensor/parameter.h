@@ -1,0 +1,64 @@
+// A rank's piece of a parameter: its value, its main gradient, and what the reductions and the
+// optimizer have to know about it.
+//
+// Source:   Megatron-Core tensor_parallel/layers.py (tensor_model_parallel and sequence_parallel
+//           attributes), distributed/param_and_grad_buffer.py (main_grad).
+#ifndef PLUMBLINE_PARALLEL_TENSOR_PARAMETER_H_
+#define PLUMBLINE_PARALLEL_TENSOR_PARAMETER_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/mesh.h"
+#include "base/probe.h"
+#include "base/site.h"
+#include "base/tensor.h"
+#include "parallel/tensor/rank_env.h"
+
+namespace plumbline {
+
+// How a dimension is cut over tp; the same cut along axis 0 of a weight, axis 0 of its bias and the
+// last axis of the activation that it makes.
+using CutAlong = std::function<AxisPlacement(int64_t axis)>;
+CutAlong BlockCut();
+CutAlong SegmentsCut(int64_t segments);
+CutAlong PaddedBlockCut();
+
+// Leading rows are this rank's own; rows from `first_row` on are copies that all members of `group`
+// hold, each with its own term of their gradient.
+struct ReplicatedRows {
+  Group group;
+  int64_t first_row = 0;
+};
+
+struct Parameter {
+  ObservedLayout layout;
+  int32_t layer = -1;
+  Tensor value;
+  Tensor main_grad;
+  // Cut over tp: each rank's elements are its own and count in the gradient norm.
+  bool tensor_parallel = false;
+  // Replicated over tp, but each rank saw only its part of the sequence: its gradient is a term.
+  bool sequence_parallel = false;
+  bool weight_decay = false;
+  std::optional<ReplicatedRows> replicated_rows;
+
+  const std::string& name() const { return layout.tensor.name; }
+  // One microbatch's gradient, fresh from the backward.
+  void AddGradient(const Context& context, const Tensor& gradient);
+  // The rows of main_grad that this rank counts in the gradient norm; undefined: none.
+  Tensor CountedGradient(const RankEnv& env) const;
+  Site At(int64_t step, Phase phase, Quantity quantity) const;
+};
+
+// A parameter with initial values by global index, padding 0, and a zero main_grad. One that no
+// placement cuts is replicated. Weight decay: two dimensions.
+Parameter MakeParameter(const RankEnv& env, int32_t layer, std::string name, Shape global_shape,
+                        std::vector<AxisPlacement> placements);
+
+}  // namespace plumbline
+
+#endif  // PLUMBLINE_PARALLEL_TENSOR_PARAMETER_H_
