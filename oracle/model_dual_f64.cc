@@ -1,0 +1,8 @@
+#include "oracle/dual.h"
+#include "oracle/model_inl.h"
+
+namespace plumbline {
+
+template class Gpt<Dual<double>>;
+
+}  // namespace plumbline
