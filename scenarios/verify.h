@@ -20,19 +20,9 @@
 #include "base/init.h"
 #include "parallel/comm/world.h"
 #include "parallel/train/policies.h"
+#include "scenarios/compare.h"
 
 namespace plumbline {
-
-// How much was compared of one quantity ("forward value", "main_grad", "exp_avg", "replicas",
-// "collectives" ...).
-struct ComparedQuantity {
-  std::string quantity;
-  int64_t tensors = 0;  // logical tensors, each counted once whatever the number of ranks
-  int64_t values = 0;   // elements compared, over all ranks
-  double worst = 0;     // worst deviation
-  double bound = 0;     // what it may be
-  Site worst_site;
-};
 
 struct Verdict {
   bool pass = false;

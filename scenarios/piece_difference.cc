@@ -1,0 +1,114 @@
+#include "scenarios/piece_difference.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <limits>
+
+namespace plumbline {
+namespace {
+
+// How two elements of one dtype are compared. A dtype without rounding takes 0 for equal elements,
+// 1 for others, and a bound of 0.
+template <class T>
+struct ElementComparison;
+
+template <std::floating_point T>
+struct ElementComparison<T> {
+  using Reference = double;  // the reference computes in f64
+
+  static double Value(T actual, double factor) { return static_cast<double>(actual) * factor; }
+  static double Value(T actual) { return static_cast<double>(actual); }
+
+  // The largest |a - r| as bits: non-negative doubles are ordered as their bits, NaN above
+  // infinity, so that neither is lost in the maximum, and the loop needs no branch.
+  template <bool kScaled>
+  static int64_t LargestBits(const T* actual, const double* reference, int64_t n, double factor) {
+    constexpr int64_t kWithoutSign = std::numeric_limits<int64_t>::max();
+    int64_t largest = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const double value = kScaled ? Value(actual[i], factor) : Value(actual[i]);
+      const int64_t bits = std::bit_cast<int64_t>(value - reference[i]) & kWithoutSign;
+      largest = bits > largest ? bits : largest;
+    }
+    return largest;
+  }
+
+  static bool Finite(double value) { return std::isfinite(value); }
+
+  static double Difference(double actual, double reference) {
+    if (actual == reference || (std::isnan(actual) && std::isnan(reference))) return 0;
+    const double difference = std::abs(actual - reference);
+    return std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity();
+  }
+};
+
+template <class T>
+double LargestDifference(const T* actual, const typename ElementComparison<T>::Reference* reference,
+                         const std::vector<IndexRun>& runs, double factor) {
+  using Element = ElementComparison<T>;
+  int64_t largest = 0;
+  for (const IndexRun& run : runs) {
+    const T* a = actual + run.local;
+    const auto* r = reference + run.global;
+    largest =
+        std::max(largest, factor == 1 ? Element::template LargestBits<false>(a, r, run.n, factor)
+                                      : Element::template LargestBits<true>(a, r, run.n, factor));
+  }
+  return std::bit_cast<double>(largest);
+}
+
+// The same with care: exemptions, matching NaNs, and where.
+template <class T>
+PieceDifference Inspect(const T* actual, const std::vector<IndexRun>& runs,
+                        const PieceReference& reference, double bound) {
+  using Element = ElementComparison<T>;
+  const auto* whole = reference.tensor.template data<typename Element::Reference>();
+  PieceDifference result;
+  for (const IndexRun& run : runs) {
+    for (int64_t i = 0; i < run.n; ++i) {
+      const int64_t global = run.global + i;
+      const auto a = Element::Value(actual[run.local + i], reference.factor);
+      const auto r = whole[global];
+      const double difference = Element::Difference(a, r);
+      if (!Element::Finite(a) && Element::Finite(r) &&
+          (result.first_nonfinite < 0 || global < result.first_nonfinite)) {
+        result.first_nonfinite = global;
+      }
+      const bool within = difference <= bound * reference.max_abs;
+      if (!within) {
+        const double extra = reference.exemption.ExtraAt(global, kDTypeOf<T>);
+        if (difference <= bound * reference.max_abs + extra) continue;
+      }
+      const bool worse = difference > result.max_abs_diff;
+      if (!within && (worse || result.index < 0)) {
+        result.within = false;
+        result.index = global;
+        result.actual = a;
+        result.reference = r;
+      }
+      if (worse) result.max_abs_diff = difference;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+PieceDifference DifferenceOf(const Tensor& local, const std::vector<IndexRun>& runs,
+                             const PieceReference& reference, double bound) {
+  return DispatchScalar(local.dtype(), [&]<class T>() {
+    const T* actual = local.data<T>();
+    const auto* whole = reference.tensor.template data<typename ElementComparison<T>::Reference>();
+    const double largest = LargestDifference<T>(actual, whole, runs, reference.factor);
+    if (largest <= bound * reference.max_abs) {
+      PieceDifference result;
+      result.max_abs_diff = largest;
+      return result;
+    }
+    return Inspect(actual, runs, reference, bound);
+  });
+}
+
+}  // namespace plumbline
