@@ -1,0 +1,150 @@
+// What a run follows. Ours are marked; every other name is Megatron-LM's.
+#include "cli/arguments.h"
+
+namespace plumbline::internal {
+namespace {
+
+struct Row {
+  const char* name;
+  const char* alias;
+  const char* value;  // empty: a flag
+  const char* help;
+};
+
+struct Section {
+  const char* group;
+  std::vector<Row> rows;
+};
+
+const std::vector<Section>& Layout() {
+  static const std::vector<Section> sections = {
+      {"Layout",
+       {
+           {"tensor-model-parallel-size", "tp", "N", "tensor-parallel ranks"},
+           {"sequence-parallel", "sp", "", "split the sequence outside of the matrix products"},
+           {"data-parallel-size", "dp", "N", "data-parallel ranks (ours; Megatron derives it)"},
+           {"world-size", "", "N", "all ranks, instead of --dp (ours)"},
+           {"order", "", "AXES", "rank order, fastest axis first; tp-cp-ep-dp-pp (ours)"},
+           {"use-tp-pp-dp-mapping", "", "", "the order tp-cp-ep-pp-dp"},
+           {"gqa-policy", "", "gather_qkv|replicate_kv",
+            "with fewer query groups than tensor-parallel ranks (ours)"},
+       }},
+      {"Program",
+       {
+           {"data", "", "FILE", "any file: its bytes, modulo the vocabulary, are the tokens"},
+           {"config", "", "FILE.toml", "the same arguments in a file; the command line wins"},
+           {"dtype", "", "f64|f32", "what the ranks compute in"},
+           {"policy", "", "round_robin|random", "which rank runs next"},
+           {"schedule-seed", "", "N", "seed of --policy random; implies it"},
+           {"on-mismatch", "", "stop|continue",
+            "stop at the first collective that ranks disagree about, or go on as NCCL would"},
+           {"plant", "", "NAME", "plant a known mistake (`plumbline plants` lists them)"},
+           {"max-findings", "", "N", "how many findings are listed"},
+           {"json", "", "", "one JSON object instead of text (docs/json.md)"},
+           {"timings", "", "", "add wall times, which differ from run to run"},
+       }},
+  };
+  return sections;
+}
+
+const std::vector<Section>& Model() {
+  static const std::vector<Section> sections = {
+      {"Model",
+       {
+           {"num-layers", "", "N", "transformer layers"},
+           {"hidden-size", "", "N", "width of the residual stream"},
+           {"ffn-hidden-size", "", "N",
+            "width of the MLP; 4 * hidden size, with --swiglu 8/3 of it rounded down to 64s"},
+           {"num-attention-heads", "", "N", "query heads"},
+           {"group-query-attention", "", "", "share key and value heads"},
+           {"num-query-groups", "", "N",
+            "key and value heads; as in Megatron only with --group-query-attention"},
+           {"kv-channels", "", "N", "channels of a head; hidden size / heads"},
+           {"seq-length", "", "N", "tokens of a sample"},
+           {"vocab-size", "", "N", "tokens that exist"},
+           {"make-vocab-size-divisible-by", "", "128", "under --vocab-padding megatron"},
+           {"vocab-padding", "", "masked|megatron",
+            "padded logits are skipped, or take part (ours)"},
+           {"swiglu", "", "", "SwiGLU instead of GELU"},
+           {"squared-relu", "", "", "squared ReLU instead of GELU"},
+           {"no-bias-gelu-fusion", "", "",
+            "the erf form of GELU; else with a bias the tanh form, as Megatron's fused kernel"},
+           {"normalization", "", "LayerNorm|RMSNorm", "the norms"},
+           {"norm-epsilon", "", "X", "under the norms' square root"},
+           {"disable-bias-linear", "", "", "no biases in linear layers"},
+           {"add-qkv-bias", "", "", "a bias on linear_qkv even so"},
+           {"untie-embeddings-and-output-weights", "", "", "an output weight of its own"},
+           {"init-method-std", "", "X", "standard deviation of initial weights"},
+           {"hidden-dropout", "", "P", "on embeddings and before residual additions"},
+           {"attention-dropout", "", "P", "on attention probabilities"},
+           {"label-smoothing", "", "P", "over the whole vocabulary (ours)"},
+       }},
+      {"Positions",
+       {
+           {"position-embedding-type", "", "learned_absolute|rope|none", "how positions enter"},
+           {"max-position-embeddings", "", "N", "learned positions; the sequence length"},
+           {"use-rotary-position-embeddings", "", "", "--position-embedding-type rope"},
+           {"no-position-embedding", "", "", "accepted with rope, as in Megatron"},
+           {"rotary-percent", "", "P", "share of a head's channels that rotates"},
+           {"rotary-base", "", "X", "base of the frequencies"},
+           {"rotary-interleaved", "", "", "rotate neighbours instead of halves"},
+           {"rotary-seq-len-interpolation-factor", "", "X", "divide all frequencies"},
+           {"use-rope-scaling", "", "", "Llama 3's scaling of frequencies"},
+           {"rope-scaling-factor", "", "X", "its factor, 8"},
+       }},
+  };
+  return sections;
+}
+
+const std::vector<Section>& Training() {
+  static const std::vector<Section> sections = {
+      {"Training",
+       {
+           {"train-iters", "", "N", "steps"},
+           {"micro-batch-size", "", "N", "samples of a microbatch"},
+           {"global-batch-size", "", "N",
+            "samples of a step; 3 microbatches for each data-parallel rank"},
+           {"seed", "", "N", "of weights, dropout, loss mask and documents"},
+           {"optimizer", "", "adam|sgd", "the optimizer"},
+           {"lr", "", "X", "learning rate, constant"},
+           {"weight-decay", "", "X", "decoupled, on weights of two dimensions"},
+           {"clip-grad", "", "X", "largest gradient norm; 0 turns clipping off"},
+           {"adam-beta1", "", "X", "decay of the first moment"},
+           {"adam-beta2", "", "X", "decay of the second moment"},
+           {"adam-eps", "", "X", "added to the root of the second moment"},
+           {"sgd-momentum", "", "X", "momentum of SGD"},
+           {"calculate-per-token-loss", "", "",
+            "divide by the step's valid tokens, not per microbatch"},
+           {"loss-mask-keep", "", "P", "chance that a label counts (ours)"},
+           {"packed-documents", "", "", "several documents in a sample (ours; the default)"},
+           {"no-packed-documents", "", "", "one document a sample (ours)"},
+           {"reset-position-ids", "", "",
+            "with --reset-attention-mask: packed documents, Megatron's names"},
+           {"reset-attention-mask", "", "", "see --reset-position-ids"},
+       }},
+  };
+  return sections;
+}
+
+}  // namespace
+
+std::vector<Argument> ModelledArguments() {
+  std::vector<Argument> arguments;
+  for (const std::vector<Section>& part : {Layout(), Model(), Training()}) {
+    for (const Section& section : part) {
+      for (const Row& row : section.rows) {
+        Argument argument;
+        argument.name = row.name;
+        argument.alias = row.alias;
+        argument.arity = row.value[0] == '\0' ? Arity::kNone : Arity::kOne;
+        argument.group = section.group;
+        argument.value = row.value;
+        argument.note = row.help;
+        arguments.push_back(argument);
+      }
+    }
+  }
+  return arguments;
+}
+
+}  // namespace plumbline::internal

@@ -1,0 +1,247 @@
+#include "cli/command_line.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "cli/launch_line.h"
+#include "cli/toml_arguments.h"
+
+namespace plumbline {
+namespace {
+
+constexpr const char* kVersion = "plumbline 0.1.0";
+
+struct Command {
+  const char* name;
+  const char* summary;
+  const char* examples;
+};
+
+const std::vector<Command>& Commands() {
+  static const std::vector<Command> commands = {
+      {"verify", "Train a small GPT on simulated ranks beside the reference and compare everything",
+       "Examples:\n"
+       "  plumbline verify --tp 2 --sp --data README.md\n"
+       "  plumbline verify --tp 4 --dp 2 --swiglu --normalization RMSNorm "
+       "--position-embedding-type rope --disable-bias-linear\n"
+       "  plumbline verify --tp 2 --sp --plant sp-norm-gradient-not-summed\n"
+       "  plumbline verify torchrun --nproc-per-node 4 pretrain_gpt.py "
+       "--tensor-model-parallel-size 2 --sequence-parallel\n\n"
+       "What is not given takes a value that hides no mistakes, and is printed. Exit status: 0 "
+       "pass, "
+       "1 findings, 2 error.\n"
+       "`plumbline arguments` lists what becomes of every argument of Megatron-LM."},
+      {"layout", "Print a mesh: groups, coordinates, and which part of a parameter a rank holds",
+       "Examples:\n"
+       "  plumbline layout --tp 2 --pp 2 --dp 2 --order tp-pp-dp\n"
+       "  plumbline layout --tp 2 --dp 2 --param "
+       "decoder.layers.0.self_attention.linear_qkv.weight"},
+      {"golden", "Run the reference on golden files and print how far it is from them",
+       "Example:\n"
+       "  plumbline golden tests/golden/llama_gqa_swiglu.safetensors\n\n"
+       "Exit status: 0 when every quantity is within 1e-9, else 1; 2 error."},
+      {"plants", "List the mistakes that verify --plant knows", ""},
+      {"arguments", "List every known argument and what becomes of it", ""},
+  };
+  return commands;
+}
+
+std::vector<std::string> CommandNames() {
+  std::vector<std::string> names;
+  for (const Command& command : Commands()) names.push_back(command.name);
+  return names;
+}
+
+std::string Overview() {
+  CLI::App app("A correctness harness and reference oracle for Megatron-style parallel training.",
+               "plumbline");
+  app.set_version_flag("--version", kVersion);
+  for (const Command& command : Commands()) app.add_subcommand(command.name, command.summary);
+  app.footer("`plumbline COMMAND --help` says more.");
+  return app.help();
+}
+
+// Registers what occurs in the words (CLI11 compares each option with all others, which takes 30 ms
+// for the whole table) and, for the help, what is modelled.
+void AddRunArguments(const std::vector<std::string>& words, CLI::App& app) {
+  std::set<std::string> occurring;
+  for (const std::string& word : words) {
+    if (word.starts_with("--")) occurring.insert(word.substr(2, word.find('=') - 2));
+  }
+  const bool help =
+      occurring.contains("help") || std::find(words.begin(), words.end(), "-h") != words.end();
+  for (const Argument& argument : AllArguments()) {
+    const bool modelled = argument.kind == ArgumentClass::kModelled;
+    if (!occurring.contains(argument.name) && !occurring.contains(argument.alias) &&
+        !(help && modelled)) {
+      continue;
+    }
+    std::string names = "--" + argument.name;
+    if (!argument.alias.empty()) names += ",--" + argument.alias;
+    CLI::Option* option =
+        argument.arity == Arity::kNone ? app.add_flag(names, argument.note) : app.add_option(names);
+    option->description(argument.note);
+    option->group(modelled ? argument.group : "");
+    if (argument.arity == Arity::kNone) {
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      continue;
+    }
+    option->type_name(argument.value);
+    if (argument.arity == Arity::kOne) {
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    } else {
+      option->expected(argument.arity == Arity::kSome ? 1 : 0,
+                       CLI::detail::expected_max_vector_size);
+      option->allow_extra_args();
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    }
+  }
+}
+
+// What --config FILE and `--flag=` would make of the words before CLI11 sees them.
+void CheckWords(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    const size_t equals = word.find('=');
+    if (!word.starts_with("--") || equals == std::string::npos || equals + 1 < word.size())
+      continue;
+    throw InvalidArgument("{}: expected a value after '='", word.substr(0, equals));
+  }
+}
+
+void CheckValue(const Argument& argument, const std::vector<std::string>& values) {
+  if (argument.arity == Arity::kNone) {
+    if (values.back() != "true" && values.back() != "false") {
+      throw InvalidArgument("--{}={}: takes no value", argument.name, values.back());
+    }
+    return;
+  }
+  for (const std::string& value : values) {
+    if (value.starts_with("--") && FindArgument(value.substr(2)) != nullptr) {
+      throw InvalidArgument("--{}: expected a value, not '{}'", argument.name, value);
+    }
+    if (value.empty()) throw InvalidArgument("--{}: the value is empty", argument.name);
+  }
+}
+
+GivenArguments Collect(const CLI::App& app) {
+  GivenArguments given;
+  for (const Argument& argument : AllArguments()) {
+    const CLI::Option* option = app.get_option_no_throw("--" + argument.name);
+    if (option == nullptr || option->count() == 0) continue;
+    std::vector<std::string> values = option->results();
+    if (argument.arity == Arity::kOne || argument.arity == Arity::kNone) {
+      values = {values.back()};
+    }
+    CheckValue(argument, values);
+    given.Set({&argument, std::move(values), ""});
+  }
+  return given;
+}
+
+[[noreturn]] void ThrowUnexpected(const std::string& word, bool run_arguments) {
+  if (!word.starts_with("-") || word == "-") {
+    throw InvalidArgument("unexpected word '{}'; expected arguments that begin with --", word);
+  }
+  std::string flag = word.substr(0, word.find('='));
+  std::string name = flag;
+  name.erase(0, name.find_first_not_of('-'));
+  std::string nearest;
+  if (run_arguments) {
+    std::replace(name.begin(), name.end(), '_', '-');
+    nearest = NearestArgument(name);
+  }
+  throw InvalidArgument("unknown argument '{}'{}", flag,
+                        nearest.empty() ? "" : "; did you mean '--" + nearest + "'?");
+}
+
+// Parses and fills in help; an error of CLI11's becomes one of ours.
+void Parse(CLI::App& app, std::vector<std::string> words, bool run_arguments, CommandLine* line) {
+  app.allow_extras();
+  app.get_formatter()->column_width(44);
+  std::reverse(words.begin(), words.end());
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::CallForHelp&) {
+    line->help = app.help();
+    return;
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what();
+    throw InvalidArgument("{}: expected a value", text.substr(0, text.find(':')));
+  } catch (const CLI::ParseError& error) {
+    throw InvalidArgument("{}", std::string(error.what()));
+  }
+  const std::vector<std::string> extras = app.remaining();
+  if (!extras.empty()) ThrowUnexpected(extras.front(), run_arguments);
+}
+
+void ParseRun(CLI::App& app, const std::vector<std::string>& words, CommandLine* line) {
+  const LaunchLine launch = StripLauncher(words);
+  line->launcher_world_size = launch.world_size;
+  CheckWords(launch.arguments);
+  AddRunArguments(launch.arguments, app);
+  Parse(app, launch.arguments, true, line);
+  if (!line->help.empty()) return;
+  line->given = Collect(app);
+  if (const std::optional<std::string> config = line->given.Text("config")) {
+    line->given.AddMissing(ParseTomlFile(*config));
+  }
+  line->json = line->given.Flag("json");
+}
+
+}  // namespace
+
+CommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
+  CommandLine line;
+  if (arguments.empty()) {
+    throw InvalidArgument("expected a command: {}; see plumbline --help",
+                          fmt::join(CommandNames(), ", "));
+  }
+  line.command = arguments.front();
+  if (line.command == "--help" || line.command == "-h" || line.command == "help") {
+    line.help = Overview();
+    return line;
+  }
+  if (line.command == "--version") {
+    line.help = std::string(kVersion) + "\n";
+    return line;
+  }
+  const auto command =
+      std::find_if(Commands().begin(), Commands().end(),
+                   [&](const Command& candidate) { return line.command == candidate.name; });
+  if (command == Commands().end()) {
+    const std::string nearest = NearestWord(line.command, CommandNames());
+    throw InvalidArgument(
+        "unknown command '{}'{}", line.command,
+        nearest.empty() ? "; see plumbline --help" : "; did you mean '" + nearest + "'?");
+  }
+  const std::vector<std::string> words(arguments.begin() + 1, arguments.end());
+  CLI::App app(command->summary, "plumbline " + line.command);
+  app.footer(command->examples);
+  if (line.command == "verify") {
+    ParseRun(app, words, &line);
+  } else if (line.command == "layout") {
+    app.add_option("--param", line.parameters,
+                   "a parameter whose pieces are shown; may be repeated")
+        ->type_name("NAME");
+    ParseRun(app, words, &line);
+  } else if (line.command == "golden") {
+    app.add_option("files", line.files, "golden files")->type_name("FILE");
+    app.add_flag("--json", line.json, "one JSON object instead of text");
+    Parse(app, words, false, &line);
+    if (line.help.empty() && line.files.empty()) {
+      throw InvalidArgument("golden: expected at least one FILE.safetensors");
+    }
+  } else {
+    Parse(app, words, false, &line);
+  }
+  return line;
+}
+
+}  // namespace plumbline
