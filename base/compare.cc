@@ -114,6 +114,21 @@ class DoubleReader {
     return buffer;
   }
 
+  // buffer[i] = element index[i].
+  void Gather(const int64_t* index, int64_t n, double* buffer) const {
+    const auto gather = [&]<class T>(const T* from) {
+      for (int64_t i = 0; i < n; ++i) buffer[i] = static_cast<double>(from[index[i]]);
+    };
+    switch (dtype_) {
+      case DType::kF64:
+        return gather(reinterpret_cast<const double*>(raw_));
+      case DType::kF32:
+        return gather(reinterpret_cast<const float*>(raw_));
+      default:
+        return gather(reinterpret_cast<const int64_t*>(raw_));
+    }
+  }
+
  private:
   Tensor tensor_;
   DType dtype_;
@@ -139,6 +154,19 @@ bool Adjacent(const int64_t* index, int64_t n) {
   int64_t wrong = index[0] < 0 ? 1 : 0;
   for (int64_t i = 0; i < n; ++i) wrong |= index[i] ^ (index[0] + i);
   return wrong == 0;
+}
+
+// Copies the indices that are no padding, and their values; returns how many. `values` and
+// `kept_values` may be the same.
+int64_t DropPadding(const int64_t* index, const double* values, int64_t n, int64_t* kept_index,
+                    double* kept_values) {
+  int64_t kept = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    kept_index[kept] = index[i];
+    kept_values[kept] = values[i];
+    kept += index[i] >= 0 ? 1 : 0;
+  }
+  return kept;
 }
 
 void CheckSameShape(const Tensor& actual, const Tensor& reference) {
@@ -280,24 +308,18 @@ Difference ComparePiece(const Tensor& local, const LocalPiece& piece, const Tens
     const int64_t n = std::min(kBlock, elements - begin);
     const int64_t* index = piece.global_index.data() + begin;
     const double* block = actual.Block(begin, n, actual_buffer.data());
+    const int64_t largest = *std::max_element(index, index + n);
+    if (largest >= global.elements()) {
+      throw Internal("global index {} of {} elements", largest, global.elements());
+    }
     if (Adjacent(index, n)) {
-      PL_CHECK(index[0] + n <= global.elements());
       AddBlock(
           block, reference.Block(index[0], n, reference_buffer.data()), n,
           [&](int64_t i) { return index[i]; }, total);
       continue;
     }
-    int64_t kept = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      if (index[i] < 0) continue;
-      if (index[i] >= global.elements()) {
-        throw Internal("global index {} of {} elements", index[i], global.elements());
-      }
-      indices[kept] = index[i];
-      actual_buffer[kept] = block[i];
-      reference_buffer[kept] = reference.At(index[i]);
-      ++kept;
-    }
+    const int64_t kept = DropPadding(index, block, n, indices.data(), actual_buffer.data());
+    reference.Gather(indices.data(), kept, reference_buffer.data());
     AddBlock(
         actual_buffer.data(), reference_buffer.data(), kept, [&](int64_t i) { return indices[i]; },
         total);
