@@ -308,7 +308,8 @@ Difference ComparePiece(const Tensor& local, const LocalPiece& piece, const Tens
     const int64_t n = std::min(kBlock, elements - begin);
     const int64_t* index = piece.global_index.data() + begin;
     const double* block = actual.Block(begin, n, actual_buffer.data());
-    const int64_t largest = *std::max_element(index, index + n);
+    int64_t largest = -1;
+    for (int64_t i = 0; i < n; ++i) largest = index[i] > largest ? index[i] : largest;
     if (largest >= global.elements()) {
       throw Internal("global index {} of {} elements", largest, global.elements());
     }
