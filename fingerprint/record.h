@@ -32,7 +32,9 @@ struct CollectiveRecord {
   std::string group_name;
   std::shared_ptr<const std::vector<int>> members;
   uint64_t group_hash = 0;
-  int64_t sequence = 0;        // counts this rank's calls on this group (by hash), from 0
+  // Counts this rank's collectives on this group (by hash), from 0; for send and recv the messages
+  // of one source, destination and tag, on which both ends agree.
+  int64_t sequence = 0;
   std::string_view op;         // static storage
   std::string_view reduce_op;  // static storage; empty when nothing is reduced
   int peer = -1;               // root or peer, as position in the group; -1: none
@@ -51,6 +53,10 @@ struct CollectiveRecord {
   int64_t completion_time = -1;  // -1: never completed
 };
 
+// "tp{2,3}"
+std::string GroupText(const CollectiveRecord& record);
+// "all_reduce sum f32[1024] layer 2 mlp.linear_fc2 forward"
+std::string CallText(const CollectiveRecord& record);
 // "rank 3 seq 41 tp{2,3}: all_reduce sum f32[1024] layer 2 mlp.linear_fc2 forward"
 std::string ToString(const CollectiveRecord& record);
 

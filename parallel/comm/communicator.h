@@ -8,7 +8,9 @@
 // ...]; all_gather
 //           [n, ...] -> [g * n, ...] (first dimension, members in group order); broadcast [...];
 //           all_to_all [g * n, ...] -> [g * n, ...]; all_to_all_v by split sizes along the first
-//           dimension.
+//           dimension. Buffers given to Issue are contiguous.
+//           send is a rendezvous: Send returns when the matching Recv has been posted. Messages
+//           match by (source, destination, tag, group), in order of issue.
 // Numerics: reductions add in group order, in the tensor's dtype, one addition per member (world.h:
 // ReductionOrder). Errors:   InvalidArgument when the calling rank is not in the group or a shape
 // does not divide. What the ranks of a group
@@ -55,6 +57,9 @@ struct CollectiveCall {
   std::vector<int64_t> input_splits;   // kAllToAll with uneven parts: rows for each member
   std::vector<int64_t> output_splits;  // rows from each member
   Site site;                           // the logical id: what this collective moves
+  // The caller waits at once, so that nobody can look at its buffers in between: no copy, no
+  // poison. The synchronous forms set it; a decorator that does not wait at once clears it.
+  bool blocking = false;
 };
 
 // A call under way. Until Wait returns the payload is in flight: the output holds poison, the input

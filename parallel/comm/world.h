@@ -22,23 +22,9 @@
 #include "base/finding.h"
 #include "fingerprint/record.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/comm/world_options.h"
 
 namespace plumbline {
-
-enum class SchedulePolicy : uint8_t { kRoundRobin, kRandom };
-// `kStop`: a mismatch ends the world with its finding. `kContinue`: join what is byte-compatible,
-// hang otherwise, as NCCL does, and report all.
-enum class OnMismatch : uint8_t { kStop, kContinue };
-
-struct WorldOptions {
-  int size = 1;
-  SchedulePolicy policy = SchedulePolicy::kRoundRobin;
-  uint64_t seed = 0;  // of the random policy
-  OnMismatch on_mismatch = OnMismatch::kStop;
-  bool fingerprint = true;  // record and match every call
-  bool checksums = true;    // of payloads, before and after
-  size_t stack_bytes = 0;   // 0: a default that fits the build (sanitizers need more)
-};
 
 // What a rank's main sees.
 class Rank {
