@@ -216,6 +216,15 @@ TEST(ComparePieceTest, WholePieceIsTheTensor) {
              Naive(pair.actual, pair.reference));
 }
 
+TEST(ComparePieceTest, PieceOfOnePaddingElementHasNothingToCompare) {
+  const LocalPiece piece =
+      PieceOf({"x", {1}, {Sharded("tp", {ShardStep::PaddedBlock(0)})}}, MeshOf(2, 1), 1);
+  const Difference difference = ComparePiece(VectorOf({kNaN}), piece, VectorOf({3}));
+  EXPECT_EQ(difference.count, 0);
+  EXPECT_EQ(difference.max_abs_reference, 0);
+  EXPECT_EQ(difference.Deviation(), 0);
+}
+
 TEST(ComparePieceTest, NarrowStridedPieceAgainstWideReference) {
   const Tensor global = Tensor::FromVector<double>(Context{}, {4, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
   const LocalPiece piece =

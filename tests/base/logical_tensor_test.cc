@@ -246,6 +246,7 @@ TEST(PieceOfTest, WholeMeansAllAndInOrder) {
   EXPECT_FALSE(whole(ShardStep::Block(0), 0));
   EXPECT_TRUE(whole(ShardStep::Rows(0, {{0, 1, 2, 3}, {1, 0, 2, 3}}), 0));
   EXPECT_FALSE(whole(ShardStep::Rows(0, {{0, 1, 2, 3}, {1, 0, 2, 3}}), 1));
+  EXPECT_FALSE(whole(ShardStep::Rows(0, {{0, 2, 1, 3}, {}}), 0));
   EXPECT_TRUE(whole(ShardStep::Range({0, 4, 4}), 0));
   EXPECT_FALSE(whole(ShardStep::Range({0, 5, 5}), 0)) << "one element is padding";
 }
