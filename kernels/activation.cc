@@ -48,7 +48,7 @@ struct SquaredRelu {
 
 template <class T, class Function>
 Tensor ForwardElements(const Context& context, const Tensor& x, const Function& f) {
-  const Tensor packed = x.Contiguous(context);
+  const host::Packed packed(context, x);
   Tensor result = Tensor::Empty(context, x.dtype(), x.shape());
   const T* in = packed.data<T>();
   T* out = result.data<T>();
@@ -60,8 +60,8 @@ Tensor ForwardElements(const Context& context, const Tensor& x, const Function& 
 template <class T, class Function>
 Tensor BackwardElements(const Context& context, const Tensor& dy, const Tensor& x,
                         const Function& f) {
-  const Tensor packed = x.Contiguous(context);
-  const Tensor dy_packed = dy.Contiguous(context);
+  const host::Packed packed(context, x);
+  const host::Packed dy_packed(context, dy);
   Tensor result = Tensor::Empty(context, x.dtype(), x.shape());
   const T* in = packed.data<T>();
   const T* gradient = dy_packed.data<T>();
@@ -85,7 +85,7 @@ Shape HalfShape(const Tensor& x) {
 template <class T>
 Tensor SwigluForward(const Context& context, const Tensor& x) {
   Tensor result = Tensor::Empty(context, x.dtype(), HalfShape(x));
-  const Tensor packed = x.Contiguous(context);
+  const host::Packed packed(context, x);
   const int64_t rows = host::RowsOf("swiglu", x);
   const int64_t n = x.dim(-1) / 2;
   for (int64_t row = 0; row < rows; ++row) {
@@ -101,8 +101,8 @@ template <class T>
 Tensor SwigluBackward(const Context& context, const Tensor& dy, const Tensor& x) {
   host::CheckShape("swiglu backward", "dy", dy, HalfShape(x));
   Tensor result = Tensor::Empty(context, x.dtype(), x.shape());
-  const Tensor packed = x.Contiguous(context);
-  const Tensor dy_packed = dy.Contiguous(context);
+  const host::Packed packed(context, x);
+  const host::Packed dy_packed(context, dy);
   const int64_t rows = host::RowsOf("swiglu", x);
   const int64_t n = x.dim(-1) / 2;
   const T one = One<T>();

@@ -18,15 +18,15 @@ using host::Zero;
 template <class T>
 struct LogitRows {
   LogitRows(const Context& context, const Tensor& logits, const ClassRange& range)
-      : packed(logits.Contiguous(context)),
-        data(packed.data<T>()),
+      : packed(context, logits),
+        data(packed.template data<T>()),
         rows(logits.dim(0)),
         stride(logits.dim(1)),
         valid(std::clamp<int64_t>(range.valid_classes - range.first_class, 0, logits.dim(1))) {}
 
   T At(int64_t row, int64_t column) const { return data[row * stride + column]; }
 
-  Tensor packed;
+  host::Packed packed;
   const T* data;
   int64_t rows;
   int64_t stride;
@@ -82,7 +82,7 @@ Tensor RowSumExpImpl(const Context& context, const Tensor& logits, const Tensor&
                      const ClassRange& range) {
   using Traits = ScalarTraits<T>;
   const LogitRows<T> in(context, logits, range);
-  const Tensor shifts = max.Contiguous(context);
+  const host::Packed shifts(context, max);
   Tensor result = Tensor::Empty(context, logits.dtype(), {in.rows});
   for (int64_t row = 0; row < in.rows; ++row) {
     const ScoreOf<T> shift = Traits::LoadScore(shifts.data<T>()[row]);
@@ -137,7 +137,7 @@ struct Smoothing {
 };
 
 template <class T>
-LogSumOf<T> LogSumAt(const Tensor& max, const Tensor& sum_exp, int64_t row) {
+LogSumOf<T> LogSumAt(const host::Packed& max, const host::Packed& sum_exp, int64_t row) {
   return ScalarTraits<T>::MakeLogSum(ScalarTraits<T>::LoadScore(max.data<T>()[row]),
                                      sum_exp.data<T>()[row]);
 }
@@ -145,13 +145,13 @@ LogSumOf<T> LogSumAt(const Tensor& max, const Tensor& sum_exp, int64_t row) {
 template <class T>
 Tensor LossImpl(const Context& context, const CrossEntropyTotals& totals, int64_t valid_classes,
                 double label_smoothing) {
-  const Tensor max = totals.max.Contiguous(context);
-  const Tensor sum_exp = totals.sum_exp.Contiguous(context);
-  const Tensor target = totals.target.Contiguous(context);
+  const host::Packed max(context, totals.max);
+  const host::Packed sum_exp(context, totals.sum_exp);
+  const host::Packed target(context, totals.target);
   const Tensor logit_sum = label_smoothing != 0 ? totals.logit_sum.Contiguous(context) : Tensor();
   const Smoothing<T> weight(valid_classes, label_smoothing);
-  Tensor result = Tensor::Empty(context, max.dtype(), max.shape());
-  for (int64_t row = 0; row < max.elements(); ++row) {
+  Tensor result = Tensor::Empty(context, totals.max.dtype(), totals.max.shape());
+  for (int64_t row = 0; row < totals.max.elements(); ++row) {
     // The weights add up to 1, so that log z stands alone.
     const T log_z = ScalarTraits<T>::Log(LogSumAt<T>(max, sum_exp, row));
     const T y = target.data<T>()[row];
@@ -168,9 +168,9 @@ Tensor BackwardImpl(const Context& context, const Tensor& dloss, const Tensor& l
                     const ClassRange& range, double label_smoothing) {
   using Traits = ScalarTraits<T>;
   const LogitRows<T> in(context, logits, range);
-  const Tensor max = totals.max.Contiguous(context);
-  const Tensor sum_exp = totals.sum_exp.Contiguous(context);
-  const Tensor gradient = dloss.Contiguous(context);
+  const host::Packed max(context, totals.max);
+  const host::Packed sum_exp(context, totals.sum_exp);
+  const host::Packed gradient(context, dloss);
   const Smoothing<T> weight(range.valid_classes, label_smoothing);
   Tensor result = Tensor::Empty(context, logits.dtype(), logits.shape());
   for (int64_t row = 0; row < in.rows; ++row) {

@@ -13,7 +13,7 @@ Tensor DropoutImpl(const Context& context, const Tensor& x, const DropoutKey& ke
                    std::span<const int64_t> rows, int64_t first_column, int64_t global_columns) {
   const int64_t batch = x.dim(1);
   const int64_t columns = x.dim(2);
-  const Tensor packed = x.Contiguous(context);
+  const host::Packed packed(context, x);
   Tensor result = Tensor::Empty(context, x.dtype(), x.shape());
   const T factor = host::KeptFactor<T>(key.probability);
   for (int64_t b = 0; b < batch; ++b) {

@@ -16,8 +16,8 @@ using host::CheckShape;
 // result[i] = f(a[i], b[i]) into fresh storage.
 template <class T, class F>
 Tensor Combine(const Context& context, const Tensor& a, const Tensor& b, F f) {
-  const Tensor a_packed = a.Contiguous(context);
-  const Tensor b_packed = b.Contiguous(context);
+  const host::Packed a_packed(context, a);
+  const host::Packed b_packed(context, b);
   Tensor result = Tensor::Empty(context, a.dtype(), a.shape());
   const T* pa = a_packed.data<T>();
   const T* pb = b_packed.data<T>();
@@ -89,8 +89,8 @@ Tensor AddBias(const Context& context, const Tensor& x, const Tensor& bias) {
   const int64_t rows = host::RowsOf("add bias", x);
   CheckShape("add bias", "the bias", bias, {x.dim(-1)});
   return DispatchScalar(x.dtype(), [&]<class T>() {
-    const Tensor x_packed = x.Contiguous(context);
-    const Tensor bias_packed = bias.Contiguous(context);
+    const host::Packed x_packed(context, x);
+    const host::Packed bias_packed(context, bias);
     Tensor result = Tensor::Empty(context, x.dtype(), x.shape());
     const int64_t n = x.dim(-1);
     const T* b = bias_packed.data<T>();
@@ -106,7 +106,7 @@ Tensor AddBias(const Context& context, const Tensor& x, const Tensor& bias) {
 Tensor SumRows(const Context& context, const Tensor& x) {
   const int64_t rows = host::RowsOf("sum rows", x);
   return DispatchScalar(x.dtype(), [&]<class T>() {
-    const Tensor packed = x.Contiguous(context);
+    const host::Packed packed(context, x);
     const int64_t n = x.dim(-1);
     Tensor result = Tensor::Zeros(context, x.dtype(), {n});
     T* out = result.data<T>();
@@ -210,7 +210,7 @@ int64_t CountNonFinite(const Tensor& x) {
 
 Tensor Cast(const Context& context, const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x.Clone(context);
-  const Tensor packed = x.Contiguous(context);
+  const host::Packed packed(context, x);
   Tensor result = Tensor::Empty(context, dtype, x.shape());
   DispatchScalar(x.dtype(), [&]<class From>() {
     DispatchScalar(dtype, [&]<class To>() {

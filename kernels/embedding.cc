@@ -27,7 +27,7 @@ Tensor Gather(const Context& context, const Tensor& ids, const Tensor& table, in
   const int64_t sequence = ids.dim(1);
   const int64_t hidden = table.dim(1);
   Tensor result = Tensor::Empty(context, table.dtype(), {sequence, batch, hidden});
-  const Tensor packed = table.Contiguous(context);
+  const host::Packed packed(context, table);
   T* out = result.data<T>();
   for (int64_t s = 0; s < sequence; ++s) {
     for (int64_t b = 0; b < batch; ++b, out += hidden) {
@@ -49,7 +49,7 @@ Tensor Scatter(const Context& context, const Tensor& dy, const Tensor& ids, int6
   Tensor result = Tensor::Empty(context, dy.dtype(), {rows, hidden});
   T* out = result.data<T>();
   std::fill_n(out, result.elements(), host::Zero<T>());
-  const Tensor packed = dy.Contiguous(context);
+  const host::Packed packed(context, dy);
   const T* in = packed.data<T>();
   for (int64_t s = 0; s < dy.dim(0); ++s) {
     for (int64_t b = 0; b < dy.dim(1); ++b, in += hidden) {

@@ -18,25 +18,29 @@ using host::MatrixView;
 class RowMatrix {
  public:
   RowMatrix(const Context& context, std::string_view op, const Tensor& x)
-      : tensor_(x), rows_(host::RowsOf(op, x)) {
+      : matrix_(&x), rows_(host::RowsOf(op, x)) {
     if (std::optional<int64_t> stride = CommonStride(x)) {
       row_stride_ = *stride;
     } else {
-      tensor_ = x.Contiguous(context);
+      copy_ = x.Contiguous(context);
+      matrix_ = &copy_;
       row_stride_ = x.dim(-1);
     }
-    column_stride_ = tensor_.strides().back();
+    column_stride_ = matrix_->strides().back();
   }
 
+  RowMatrix(const RowMatrix&) = delete;
+  RowMatrix& operator=(const RowMatrix&) = delete;
+
   int64_t rows() const { return rows_; }
-  int64_t columns() const { return tensor_.dim(-1); }
+  int64_t columns() const { return matrix_->shape().back(); }
   template <class T>
   MatrixView<T> View() const {
-    return {tensor_.data<T>(), row_stride_, column_stride_};
+    return {matrix_->data<T>(), row_stride_, column_stride_};
   }
   template <class T>
   MatrixView<T> Transposed() const {
-    return {tensor_.data<T>(), column_stride_, row_stride_};
+    return {matrix_->data<T>(), column_stride_, row_stride_};
   }
 
  private:
@@ -56,7 +60,8 @@ class RowMatrix {
     return stride;
   }
 
-  Tensor tensor_;
+  const Tensor* matrix_;
+  Tensor copy_;
   int64_t rows_;
   int64_t row_stride_ = 0;
   int64_t column_stride_ = 0;
@@ -71,8 +76,7 @@ void CheckSummed(std::string_view op, const Tensor& a, const Tensor& b, int64_t 
   }
 }
 
-Shape WithLast(const Tensor& x, int64_t last) {
-  Shape shape = x.shape();
+Shape WithLast(Shape shape, int64_t last) {
   shape.back() = last;
   return shape;
 }
@@ -85,7 +89,7 @@ Tensor MatmulNT(const Context& context, const Tensor& x, const Tensor& w) {
   const RowMatrix b(context, "matmul NT", w);
   CheckSummed("matmul NT", x, w, a.columns(), b.columns());
   const GemmSize size = {a.rows(), b.rows(), a.columns()};
-  Tensor y = Tensor::Empty(context, x.dtype(), WithLast(x, size.n));
+  Tensor y = Tensor::Empty(context, x.dtype(), WithLast(x.shape(), size.n));
   DispatchScalar(x.dtype(), [&]<class T>() {
     host::Gemm<T>(size, a.View<T>(), b.Transposed<T>(), y.data<T>(), size.n);
   });
@@ -98,7 +102,7 @@ Tensor MatmulNN(const Context& context, const Tensor& dy, const Tensor& w) {
   const RowMatrix b(context, "matmul NN", w);
   CheckSummed("matmul NN", dy, w, a.columns(), b.rows());
   const GemmSize size = {a.rows(), b.columns(), a.columns()};
-  Tensor dx = Tensor::Empty(context, dy.dtype(), WithLast(dy, size.n));
+  Tensor dx = Tensor::Empty(context, dy.dtype(), WithLast(dy.shape(), size.n));
   DispatchScalar(dy.dtype(), [&]<class T>() {
     host::Gemm<T>(size, a.View<T>(), b.View<T>(), dx.data<T>(), size.n);
   });

@@ -19,12 +19,12 @@ using host::Zero;
 template <class T>
 struct NormRows {
   NormRows(const Context& context, const Tensor& input)
-      : packed(input.Contiguous(context)),
-        x(packed.data<T>()),
+      : packed(context, input),
+        x(packed.template data<T>()),
         rows(host::RowsOf("norm", input)),
         columns(input.dim(-1)) {}
 
-  Tensor packed;
+  host::Packed packed;
   const T* x;
   int64_t rows;
   int64_t columns;
@@ -41,8 +41,8 @@ template <class T>
 NormForwardResult LayerNormForwardImpl(const Context& context, const Tensor& x,
                                        const Tensor& weight, const Tensor& bias, double epsilon) {
   const NormRows<T> in(context, x);
-  const Tensor weight_packed = weight.Contiguous(context);
-  const Tensor bias_packed = bias.Contiguous(context);
+  const host::Packed weight_packed(context, weight);
+  const host::Packed bias_packed(context, bias);
   const T* w = weight_packed.data<T>();
   const T* b = bias_packed.data<T>();
   const int64_t h = in.columns;
@@ -76,7 +76,7 @@ template <class T>
 NormForwardResult RmsNormForwardImpl(const Context& context, const Tensor& x, const Tensor& weight,
                                      double epsilon) {
   const NormRows<T> in(context, x);
-  const Tensor weight_packed = weight.Contiguous(context);
+  const host::Packed weight_packed(context, weight);
   const T* w = weight_packed.data<T>();
   const int64_t h = in.columns;
   Tensor rstd_tensor = Tensor::Zeros(context, x.dtype(), {in.rows});
@@ -161,10 +161,10 @@ template <class T, bool kCentred>
 NormBackwardResult NormBackwardImpl(const Context& context, const Tensor& dy, const Tensor& x,
                                     const Tensor& weight, const Tensor& mean, const Tensor& rstd) {
   const NormRows<T> in(context, x);
-  const Tensor dy_packed = dy.Contiguous(context);
-  const Tensor weight_packed = weight.Contiguous(context);
+  const host::Packed dy_packed(context, dy);
+  const host::Packed weight_packed(context, weight);
   const Tensor mean_packed = kCentred ? mean.Contiguous(context) : Tensor();
-  const Tensor rstd_packed = rstd.Contiguous(context);
+  const host::Packed rstd_packed(context, rstd);
   NormBackwardResult result;
   result.dx = Tensor::Empty(context, x.dtype(), x.shape());
   result.dweight = Tensor::Zeros(context, x.dtype(), {in.columns});

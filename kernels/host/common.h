@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/context.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/scalar.h"
@@ -61,6 +62,26 @@ inline void RowChains(int64_t rows, int64_t columns, Step step, T* sums) {
     sums[row] = chain;
   }
 }
+
+// An operand with adjacent elements in row-major order: itself where it has them, else a copy.
+// Refers to its argument.
+class Packed {
+ public:
+  Packed(const Context& context, const Tensor& x)
+      : copy_(x.contiguous() ? Tensor() : x.Contiguous(context)),
+        tensor_(copy_.defined() ? copy_ : x) {}
+  Packed(const Packed&) = delete;
+  Packed& operator=(const Packed&) = delete;
+
+  template <class T>
+  const T* data() const {
+    return tensor_.data<T>();
+  }
+
+ private:
+  const Tensor copy_;
+  const Tensor& tensor_;
+};
 
 // The number of rows when all dimensions but the last are flattened. A tensor of no dimensions has
 // none to flatten.

@@ -159,18 +159,26 @@ void PackPanel(int64_t depth, int64_t columns, const MatrixView<T>& b, T* panel)
   }
 }
 
-// Blocks of kBlockRows rows, each with its rows adjacent: block[p][r].
+// block[p][r] = a(r, p); the constant number of rows lets the copies be unrolled.
+template <class T, int kR>
+void PackRows(int64_t depth, const MatrixView<T>& a, T* block) {
+  const T* from = a.data;
+  for (int64_t p = 0; p < depth; ++p, from += a.column_stride, block += kR) {
+    if (a.row_stride == 1) {
+      std::copy_n(from, kR, block);
+    } else {
+#pragma GCC unroll 8
+      for (int r = 0; r < kR; ++r) block[r] = from[r * a.row_stride];
+    }
+  }
+}
+
+// Blocks of kBlockRows rows, one after the other. The last, shorter one is left in place.
 template <class T>
 void PackBlock(int64_t rows, int64_t depth, const MatrixView<T>& a, T* block) {
-  for (int64_t i = 0; i < rows; i += kBlockRows) {
-    const int64_t n = std::min<int64_t>(kBlockRows, rows - i);
-    const T* from = a.data + i * a.row_stride;
-    T* to = block + i * depth;
-    for (int64_t p = 0; p < depth; ++p) {
-      for (int64_t r = 0; r < n; ++r) {
-        to[p * n + r] = from[r * a.row_stride + p * a.column_stride];
-      }
-    }
+  for (int64_t i = 0; i + kBlockRows <= rows; i += kBlockRows) {
+    PackRows<T, kBlockRows>(depth, {a.data + i * a.row_stride, a.row_stride, a.column_stride},
+                            block + i * depth);
   }
 }
 
@@ -185,10 +193,11 @@ class GemmBlocked {
               int64_t c_stride)
       : size_(size), a_(a), b_(b), c_(c), c_stride_(c_stride), scratch_(ThreadScratch<T>()) {
     const int64_t size_of = static_cast<int64_t>(sizeof(T));
-    // Packing pays when the panel of B would not stay in the first-level cache by itself, or is not
-    // in rows.
-    pack_b_ = b.column_stride != 1 || size.k * size.n * size_of > kSmallBytes;
-    pack_a_ = size.m * size.k * size_of > kSmallBytes && size.n > 2 * kColumns;
+    // Packing B makes rows of what is not in rows, and keeps a panel together when B is larger than
+    // the first-level cache. Packing A pays when it is read for many panels and would crowd the
+    // second-level cache.
+    pack_b_ = b.column_stride != 1 || size.k * size.n * size_of > kFirstCacheBytes;
+    pack_a_ = size.m * size.k * size_of >= kSecondCacheBytes / 2 && size.n >= 8 * kColumns;
   }
 
   void Run() {
@@ -200,7 +209,8 @@ class GemmBlocked {
   }
 
  private:
-  static constexpr int64_t kSmallBytes = 32 * 1024;
+  static constexpr int64_t kFirstCacheBytes = 32 * 1024;
+  static constexpr int64_t kSecondCacheBytes = 512 * 1024;
 
   // Columns [column, column + wide) of C, indices [p, p + depth) of the chain.
   void Slab(int64_t column, int64_t wide, int64_t p, int64_t depth) {
@@ -225,8 +235,10 @@ class GemmBlocked {
     const int64_t b_stride = packed ? kColumns : b_.row_stride;
     for (int64_t r = 0; r < rows; r += kBlockRows) {
       const int64_t n = std::min<int64_t>(kBlockRows, rows - r);
-      const MatrixView<T> a =
-          pack_a_ ? MatrixView<T>{scratch_.a_block() + r * depth, 1, n} : ViewOfA(i + r, p);
+      const bool packed_rows = pack_a_ && n == kBlockRows;
+      const MatrixView<T> a = packed_rows
+                                  ? MatrixView<T>{scratch_.a_block() + r * depth, 1, kBlockRows}
+                                  : ViewOfA(i + r, p);
       T* c = c_ + (i + r) * c_stride_ + column + j;
       if (columns == kColumns) {
         RegisterBlockOf<T>(n, depth, a, b, b_stride, c, c_stride_, p > 0);
