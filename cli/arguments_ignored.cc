@@ -16,7 +16,6 @@ struct Block {
 
 std::vector<Block> Watching() {
   const char* const why = "logging, timing and checks of health";
-  const char* const schedule = "when a run is evaluated or ends";
   return {
       {why,
        Arity::kNone,
@@ -55,6 +54,13 @@ std::vector<Block> Watching() {
         "inprocess-restart",
         "inprocess-empty-cuda-cache",
         "log-max-attention-logit"}},
+  };
+}
+
+std::vector<Block> WatchingWithValues() {
+  const char* const why = "logging, timing and checks of health";
+  const char* const schedule = "when a run is evaluated or ends";
+  return {
       {why,
        Arity::kOne,
        {"log-interval",
@@ -287,12 +293,8 @@ std::vector<Block> Parallelism() {
   };
 }
 
-std::vector<Block> OtherModels() {
+std::vector<Block> Experts() {
   const char* const experts = "acts only with --num-experts";
-  const char* const latent = "acts only with --multi-latent-attention";
-  const char* const rl = "acts only with --perform-rl-step";
-  const char* const hybrid = "acts only with --is-hybrid-model";
-  const char* const inference = "inference";
   return {
       {experts,
        Arity::kNone,
@@ -312,6 +314,13 @@ std::vector<Block> OtherModels() {
         "moe-input-jitter-eps", "moe-token-dispatcher-type", "moe-deepep-num-sms",
         "moe-expert-capacity-factor", "moe-token-drop-policy", "moe-upcycling-granularity"}},
       {experts, Arity::kSome, {"moe-router-load-balancing-type", "moe-aux-loss-coeff"}},
+  };
+}
+
+std::vector<Block> OtherModels() {
+  const char* const latent = "acts only with --multi-latent-attention";
+  const char* const hybrid = "acts only with --is-hybrid-model";
+  return {
       {latent,
        Arity::kOne,
        {"q-lora-rank", "kv-lora-rank", "qk-head-dim", "qk-pos-emb-head-dim", "v-head-dim",
@@ -328,6 +337,13 @@ std::vector<Block> OtherModels() {
        Arity::kOne,
        {"mamba-state-dim", "mamba-head-dim", "mamba-num-groups", "mamba-num-heads"}},
       {hybrid, Arity::kNone, {"disable-mamba-mem-eff-path"}},
+  };
+}
+
+std::vector<Block> OtherRuns() {
+  const char* const rl = "acts only with --perform-rl-step";
+  const char* const inference = "inference";
+  return {
       {rl,
        Arity::kNone,
        {"grpo-filter-groups-with-same-reward", "langrl-external-server",
@@ -428,8 +444,9 @@ std::vector<Block> OtherPrograms() {
 
 std::vector<Argument> IgnoredArguments() {
   std::vector<Argument> arguments;
-  for (const std::vector<Block>& part : {Watching(), Storing(), Speed(), Data(), Precision(),
-                                         Parallelism(), OtherModels(), OtherPrograms()}) {
+  for (const std::vector<Block>& part :
+       {Watching(), WatchingWithValues(), Storing(), Speed(), Data(), Precision(), Parallelism(),
+        Experts(), OtherModels(), OtherRuns(), OtherPrograms()}) {
     for (const Block& block : part) {
       for (const char* name : block.names) {
         Argument argument;

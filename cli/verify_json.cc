@@ -1,0 +1,109 @@
+#include "cli/verify_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+namespace plumbline {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json NumberJson(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+// -1 means that it does not apply.
+Json IndexJson(int32_t value) { return value < 0 ? Json(nullptr) : Json(value); }
+
+Json SiteJson(const Site& site) {
+  return {{"step", IndexJson(site.step)},
+          {"phase", Name(site.phase)},
+          {"layer", IndexJson(site.layer)},
+          {"tensor", site.tensor},
+          {"microbatch", IndexJson(site.microbatch)},
+          {"quantity", Name(site.quantity)}};
+}
+
+Json FindingJson(const Finding& finding) {
+  return {{"class", Name(finding.kind)}, {"site", SiteJson(finding.site)},
+          {"ranks", finding.ranks},      {"group", finding.group},
+          {"actual", finding.actual},    {"reference", finding.reference},
+          {"formula", finding.formula},  {"residual", NumberJson(finding.residual)},
+          {"repeat", finding.repeat},    {"message", finding.message}};
+}
+
+Json ComparedJson(const ComparedQuantity& compared) {
+  const bool all_equal = compared.worst == 0;
+  return {{"quantity", compared.quantity},
+          {"tensors", compared.tensors},
+          {"values", compared.values},
+          {"worst", NumberJson(compared.worst)},
+          {"bound", NumberJson(compared.bound)},
+          {"where", all_equal ? Json(nullptr) : SiteJson(compared.worst_site)}};
+}
+
+// Keys as Megatron's namespace spells them.
+std::string Underscored(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+Json ConfigJson(const RunOptions& options) {
+  Json config = Json::object();
+  for (const Setting& setting : options.settings) {
+    config[Underscored(setting.name)] =
+        std::visit([](const auto& value) { return Json(value); }, setting.value);
+  }
+  return config;
+}
+
+Json DefaultedJson(const RunOptions& options) {
+  Json names = Json::array();
+  for (const Setting& setting : options.settings) {
+    if (!setting.given) names.push_back(Underscored(setting.name));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string VerdictJson(const RunOptions& options, int64_t data_bytes, const Verdict& verdict,
+                        std::optional<double> wall_seconds) {
+  Json compared = Json::array();
+  for (const ComparedQuantity& quantity : verdict.compared) {
+    compared.push_back(ComparedJson(quantity));
+  }
+  Json findings = Json::array();
+  for (const Finding& finding : verdict.findings) findings.push_back(FindingJson(finding));
+  Json json = {
+      {"verdict", verdict.pass ? "pass" : "fail"},
+      {"seed", options.config.train.seed},
+      {"config", ConfigJson(options)},
+      {"world_size", options.config.parallel.world_size()},
+      {"data",
+       {{"file", options.data.empty() ? Json(nullptr) : Json(options.data)},
+        {"bytes", data_bytes}}},
+      {"schedule",
+       {{"policy", options.random_schedule ? "random" : "round_robin"},
+        {"seed", options.schedule_seed},
+        {"on_mismatch", options.continue_on_mismatch ? "continue" : "stop"}}},
+      {"planted", options.plant.empty() ? Json(nullptr) : Json(options.plant)},
+      {"defaulted", DefaultedJson(options)},
+      {"ignored", options.ignored},
+      {"notes", options.notes},
+      {"compared", std::move(compared)},
+      {"completed", verdict.completed},
+      {"findings", std::move(findings)},
+      {"more_findings", verdict.more_findings},
+      {"repeat", options.repeat},
+  };
+  if (wall_seconds.has_value()) json["timings"] = {{"wall_seconds", *wall_seconds}};
+  // A path need not be UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace plumbline

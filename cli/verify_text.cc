@@ -1,0 +1,148 @@
+#include "cli/verify_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace plumbline {
+namespace {
+
+constexpr size_t kWidth = 100;
+constexpr size_t kIndent = 10;
+
+std::string Line(const std::string& label, const std::string& text) {
+  return fmt::format("{:<{}}{}\n", label, kIndent, text);
+}
+
+std::string Block(const std::string& label, const std::vector<std::string>& words) {
+  if (words.empty()) return "";
+  std::string text = Wrap(words, kIndent, kWidth);
+  return text.replace(0, label.size(), label);
+}
+
+std::string Plural(int64_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::string ModelText(const TransformerConfig& model) {
+  return fmt::format("{}, hidden {}, ffn {} {}, {} in {} of {} channels, {}, {}, vocabulary {} {}",
+                     Plural(model.num_layers, "layer"), model.hidden_size, model.ffn_hidden_size,
+                     Name(model.activation), Plural(model.num_attention_heads, "head"),
+                     Plural(model.num_query_groups, "group"), model.kv_channels,
+                     Name(model.normalization), Name(model.position_embedding), model.vocab_size,
+                     Name(model.vocab_padding));
+}
+
+std::string Microbatches(int64_t count) {
+  return fmt::format("{} microbatch{}", count, count == 1 ? "" : "es");
+}
+
+std::string TrainText(const RunConfig& config) {
+  const TrainConfig& train = config.train;
+  return fmt::format("{} of {} of {} x {} tokens, {} lr {}, clip {}, {}",
+                     Plural(train.steps, "step"), Microbatches(train.global_microbatches()),
+                     train.micro_batch_size, config.model.seq_length, Name(train.optimizer),
+                     train.lr, train.clip_grad,
+                     train.calculate_per_token_loss ? "loss per token" : "loss per microbatch");
+}
+
+// Settings that were not given, as arguments. A flag that is off is left out.
+std::vector<std::string> NotGiven(const RunOptions& options) {
+  std::vector<std::string> words;
+  for (const Setting& setting : options.settings) {
+    if (setting.given) continue;
+    const bool* flag = std::get_if<bool>(&setting.value);
+    if (flag == nullptr) {
+      words.push_back(fmt::format("--{} {}", setting.name, ToText(setting.value)));
+    } else if (*flag) {
+      words.push_back("--" + setting.name);
+    }
+  }
+  return words;
+}
+
+std::string FindingText(const Console& console, const Finding& finding, size_t number) {
+  std::vector<std::vector<std::string>> rows;
+  const auto add = [&rows](const char* label, const std::string& text) {
+    if (!text.empty()) rows.push_back({"   ", label, text});
+  };
+  add("site", ToString(finding.site));
+  std::vector<std::string> who;
+  if (!finding.ranks.empty()) who.push_back(fmt::format("{}", fmt::join(finding.ranks, ", ")));
+  if (!finding.group.empty()) who.push_back("in " + finding.group);
+  add("ranks", fmt::format("{}", fmt::join(who, " ")));
+  add("actual", finding.actual);
+  add("expected", finding.reference);
+  if (!finding.formula.empty()) {
+    add("formula", fmt::format("{}   (residual {:.2g})", finding.formula, finding.residual));
+  }
+  add("repeat", finding.repeat);
+  return fmt::format("{}. {}  {}\n{}", number,
+                     Paint(console, Colour::kRed, std::string(Name(finding.kind))), finding.message,
+                     FormatTable(rows, {}));
+}
+
+std::string ComparedTable(const Verdict& verdict) {
+  std::vector<std::vector<std::string>> rows = {
+      {"quantity", "tensors", "values", "worst", "bound", "where it is worst"}};
+  for (const ComparedQuantity& compared : verdict.compared) {
+    const bool any = compared.worst != 0;
+    rows.push_back({compared.quantity, fmt::format("{}", compared.tensors),
+                    fmt::format("{}", compared.values), fmt::format("{:.2g}", compared.worst),
+                    fmt::format("{:.2g}", compared.bound),
+                    any ? ToString(compared.worst_site) : "all are equal"});
+  }
+  return FormatTable(rows, {1, 2, 3, 4});
+}
+
+}  // namespace
+
+std::string RunText(const RunOptions& options, int64_t data_bytes) {
+  const ParallelConfig& parallel = options.config.parallel;
+  std::string text = Line(
+      "layout", fmt::format("{}: tp {}, dp {}{}, order {}; {}; seed {}",
+                            Plural(parallel.world_size(), "rank"), parallel.tp, parallel.dp,
+                            parallel.sequence_parallel ? ", sequence parallel" : "", parallel.order,
+                            Name(options.config.dtype), options.config.train.seed));
+  text += Line("model", ModelText(options.config.model));
+  text += Line("training", TrainText(options.config));
+  text += Line("data", options.data.empty()
+                           ? Plural(data_bytes, "byte") + " drawn from the seed (no --data)"
+                           : Plural(data_bytes, "byte") + " of " + options.data);
+  if (!options.plant.empty()) text += Line("planted", options.plant);
+  text += Block("default", NotGiven(options));
+  if (!options.ignored.empty()) {
+    std::vector<std::string> words;
+    for (const std::string& name : options.ignored) words.push_back("--" + name);
+    text += Line("ignored", fmt::format("{} (no effect on values)", fmt::join(words, " ")));
+  }
+  for (const std::string& note : options.notes) text += Line("note", note);
+  return text;
+}
+
+std::string VerdictText(const Console& console, const RunOptions& options, const Verdict& verdict) {
+  std::string text = "\n" + ComparedTable(verdict) + "\n";
+  for (size_t i = 0; i < verdict.findings.size(); ++i) {
+    text += FindingText(console, verdict.findings[i], i + 1) + "\n";
+  }
+  const int ranks = options.config.parallel.world_size();
+  if (verdict.pass) {
+    int64_t tensors = 0;
+    for (const ComparedQuantity& compared : verdict.compared) tensors += compared.tensors;
+    return text + fmt::format("{}  {} on {} compared with the reference\n",
+                              Paint(console, Colour::kGreen, "PASS"), Plural(tensors, "tensor"),
+                              Plural(ranks, "rank"));
+  }
+  const int64_t count = static_cast<int64_t>(verdict.findings.size()) + verdict.more_findings;
+  text += fmt::format("{}  {}", Paint(console, Colour::kRed, "FAIL"), Plural(count, "finding"));
+  if (verdict.more_findings > 0) {
+    text += fmt::format(", the first {} of them listed (--max-findings)", verdict.findings.size());
+  }
+  if (!verdict.completed) text += "; the run ended before its last step";
+  return text + "\n";
+}
+
+}  // namespace plumbline
