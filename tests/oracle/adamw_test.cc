@@ -9,22 +9,23 @@ namespace {
 
 Matrix<double> One(double value) { return Matrix<double>::Constant(1, 1, value); }
 
-// b1 = 0.9, b2 = 0.99, lr = 0.1, wd = 0.5, eps = 0.5; gradients 2, then -1.
+// b1 = 0.5, b2 = 0.75, lr = 0.125, wd = 0.5, eps = 0.5; gradients 2, then -2. The betas are binary
+// fractions, so that the moments are exact.
 TEST(AdamWTest, TwoStepsByHand) {
-  AdamWRule rule = {0.1, 0.9, 0.99, 0.5, 0.5, 1};
+  AdamWRule rule = {0.125, 0.5, 0.75, 0.5, 0.5, 1};
   Matrix<double> p = One(1), m = One(0), v = One(0);
   AdamWStep(rule, One(2), p, m, v);
-  EXPECT_DOUBLE_EQ(m(0, 0), 0.2);
-  EXPECT_DOUBLE_EQ(v(0, 0), 0.04);
-  // The corrected moments are 2 and 4.
-  EXPECT_DOUBLE_EQ(p(0, 0), 0.95 - 0.1 * 2 / 2.5);  // 0.87
+  EXPECT_EQ(m(0, 0), 1);
+  EXPECT_EQ(v(0, 0), 1);
+  // The decayed parameter is 0.9375, the corrected moments are 2 and 4.
+  EXPECT_DOUBLE_EQ(p(0, 0), 0.9375 - 0.125 * 2 / 2.5);  // 0.8375
 
   rule.step = 2;
-  AdamWStep(rule, One(-1), p, m, v);
-  EXPECT_DOUBLE_EQ(m(0, 0), 0.08);
-  EXPECT_DOUBLE_EQ(v(0, 0), 0.0496);
-  const double expected = 0.87 * 0.95 - 0.1 * (0.08 / 0.19) / (std::sqrt(0.0496 / 0.0199) + 0.5);
-  EXPECT_NEAR(p(0, 0), expected, 1e-15);
+  AdamWStep(rule, One(-2), p, m, v);
+  EXPECT_EQ(m(0, 0), -0.5);
+  EXPECT_EQ(v(0, 0), 1.75);
+  // Corrections 0.75 and 0.4375: the corrected moments are -2/3 and 4.
+  EXPECT_DOUBLE_EQ(p(0, 0), 0.8375 * 0.9375 + 0.125 * (2.0 / 3) / 2.5);
 }
 
 TEST(AdamWTest, DecayIsDecoupledFromTheGradient) {

@@ -24,52 +24,14 @@ TEST(LayerTest, QkvRowsGoGroupByGroup) {
   EXPECT_EQ(internal::MergeQkv(config, parts), fused);
 }
 
-class LayerTest : public testing::TestWithParam<ModelCase> {};
-
-// The input's gradient; the parameters' are checked through the model.
-TEST_P(LayerTest, BackwardIsTheDerivativeOfForward) {
-  const ModelCase& c = GetParam();
-  const Microbatch microbatch = MakeMicrobatch(
-      c.model, TextBatches(c.model, c.train, RandomText(1)).Get(Context{}, 1, 0), 3, 1);
-  Parameters<double> parameters = LoadParameters<double>(c.model, SeededParameters(c.model, 4));
-  const std::vector<double> frequencies = InverseFrequencies(c.model);
-
-  const auto forward = [&]<class T>(const std::vector<Matrix<T>>& in) {
-    Parameters<T> lifted = ZeroParameters<T>(c.model);
-    const auto specs = ParameterSpecs(c.model);
-    const auto from = ParameterMatrices(specs, parameters);
-    const auto to = ParameterMatrices(specs, lifted);
-    for (size_t i = 0; i < specs.size(); ++i) {
-      for (Eigen::Index e = 0; e < from[i]->size(); ++e) to[i]->data()[e] = T(from[i]->data()[e]);
-    }
-    Recorder<T> nothing(nullptr);
-    const auto rotary = MakeRotaryTable<T>(microbatch.positions, frequencies);
-    LayerSaved<T> saved;
-    return LayerForward<T>({c.model, microbatch, rotary, nothing, 0}, in[0], lifted.layers[0],
-                           saved);
-  };
-  const auto backward = [&](const Matrix<double>& dy, const Matrices<double>& in) {
-    Recorder<double> nothing(nullptr);
-    const auto rotary = MakeRotaryTable<double>(microbatch.positions, frequencies);
-    const LayerContext<double> context = {c.model, microbatch, rotary, nothing, 0};
-    LayerSaved<double> saved;
-    LayerForward(context, in[0], parameters.layers[0], saved);
-    Parameters<double> gradients = ZeroParameters<double>(c.model);
-    return Matrices<double>{
-        LayerBackward(context, dy, parameters.layers[0], saved, gradients.layers[0])};
-  };
-  const Matrices<double> inputs = {
-      RandomMatrix(6, microbatch.sequence * microbatch.batch, c.model.hidden_size)};
-  EXPECT_LE(WorstJvpError(inputs, forward, backward), kJvpBound);
-  // A residual's gradient that is not added is seen.
-  const auto without_residual = [&](const Matrix<double>& dy, const Matrices<double>& in) {
-    return Matrices<double>{backward(dy, in)[0] - dy};
-  };
-  EXPECT_GT(WorstJvpError(inputs, forward, without_residual), 1e-3);
+// The layer's derivatives are checked through the model's parameters (gradcheck_test.cc) and its
+// recorded activations (reference_test.cc).
+TEST(LayerTest, SplitAndMergeAreInverse) {
+  for (const ModelCase& c : AllCases()) {
+    const Matrix<double> fused = RandomMatrix(1, 3, c.model.qkv_size());
+    EXPECT_EQ(internal::MergeQkv(c.model, internal::SplitQkv(c.model, fused)), fused) << c.name;
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(Cases, LayerTest, testing::ValuesIn(AllCases()),
-                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace plumbline

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "oracle/matrix.h"
 #include "tests/oracle/fixtures.h"
 
 namespace plumbline {
@@ -232,6 +233,87 @@ TEST_P(ReferenceTest, NormAndCoefficientFollowFromTheMainGrads) {
   const double norm = ScalarOf(sink, 1, -1, "grad_norm");
   EXPECT_NEAR(norm, std::sqrt(squares), 1e-13 * norm);
   EXPECT_DOUBLE_EQ(ScalarOf(sink, 1, -1, "clip_coefficient"), std::min(1.0, 1 / (norm + 1e-6)));
+}
+
+// A [S, B, N] record of a microbatch as a matrix of S * B rows.
+Matrix<double> Rows(const RecordingSink& sink, int32_t m, const std::string& name,
+                    Quantity quantity) {
+  const RecordedSite* found = sink.Find(1, m, name, quantity);
+  if (found == nullptr) throw InvalidArgument("{} was not recorded", name);
+  const Tensor& t = found->tensor;
+  return ToMatrix<double>(t.View({t.dim(0) * t.dim(1), t.elements() / (t.dim(0) * t.dim(1))}));
+}
+
+Matrix<double> MainGrad(const RecordingSink& sink, const std::string& name) {
+  return ToMatrix<double>(sink.Find(1, -1, name, Quantity::kMainGrad)->tensor);
+}
+
+// Recorded gradients are those of the step's loss: with the recorded inputs they make the
+// parameters' main grads, which gradcheck_test.cc checks.
+TEST_P(ReferenceTest, RecordedGradientsMakeTheMainGrads) {
+  const ModelCase& c = GetParam();
+  const RecordingSink sink = Train(c);
+  const auto check = [&](const std::string& module, const std::string& input) {
+    Matrix<double> weight = MainGrad(sink, module + ".weight").setZero();
+    Matrix<double> bias = Matrix<double>::Zero(1, weight.rows());
+    for (int32_t m = 0; m < c.train.global_microbatches(); ++m) {
+      const Matrix<double> dy = Rows(sink, m, module, Quantity::kGradient);
+      weight += dy.transpose() * Rows(sink, m, input, Quantity::kValue);
+      bias += dy.colwise().sum();
+    }
+    const Matrix<double> expected = MainGrad(sink, module + ".weight");
+    EXPECT_LE((weight - expected).norm(), 1e-13 * expected.norm()) << module;
+    if (sink.Find(1, -1, module + ".bias", Quantity::kMainGrad) != nullptr) {
+      const Matrix<double> expected_bias = MainGrad(sink, module + ".bias");
+      EXPECT_LE((bias - expected_bias).norm(), 1e-13 * expected_bias.norm()) << module;
+    }
+  };
+  for (int64_t n = 0; n < c.model.num_layers; ++n) {
+    const std::string layer = fmt::format("decoder.layers.{}.", n);
+    check(layer + "self_attention.linear_qkv", layer + "input_layernorm");
+    check(layer + "self_attention.linear_proj", layer + "self_attention.core_attention");
+    check(layer + "mlp.linear_fc1", layer + "pre_mlp_layernorm");
+    check(layer + "mlp.linear_fc2", layer + "mlp.activation_func");
+  }
+  if (!c.model.tied_embeddings) check("output_layer", "decoder.final_layernorm");
+}
+
+// The gradients of what no weight sees directly, in a model without dropout.
+TEST(ReferenceTest, RecordedGradientsFollowFromEachOther) {
+  ModelCase c = SmallCase("");
+  c.model.position_embedding = PositionEmbedding::kNone;
+  const RecordingSink sink = Train(c);
+  const auto gradient = [&](const std::string& name) {
+    return Rows(sink, 1, name, Quantity::kGradient);
+  };
+  const auto parameter = [&](const std::string& name) {
+    return ToMatrix<double>(sink.Find(0, -1, name, Quantity::kParameter)->tensor);
+  };
+  const auto near = [](const Matrix<double>& a, const Matrix<double>& b) {
+    return (a - b).norm() <= 1e-13 * b.norm();
+  };
+  const std::string layer = "decoder.layers.1.";
+  EXPECT_EQ(gradient(layer + "mlp.linear_fc2"), gradient(layer + "mlp_bda"));
+  EXPECT_EQ(gradient(layer + "self_attention.linear_proj"), gradient(layer + "self_attn_bda"));
+  EXPECT_EQ(gradient("embedding.word_embeddings"), gradient("embedding"));
+  for (const auto& [input, module] : std::vector<std::pair<std::string, std::string>>{
+           {layer + "mlp.activation_func", layer + "mlp.linear_fc2"},
+           {layer + "pre_mlp_layernorm", layer + "mlp.linear_fc1"},
+           {layer + "self_attention.core_attention", layer + "self_attention.linear_proj"},
+           {layer + "input_layernorm", layer + "self_attention.linear_qkv"}}) {
+    EXPECT_TRUE(near(gradient(input), gradient(module) * parameter(module + ".weight"))) << input;
+  }
+  EXPECT_TRUE(near(gradient("decoder.final_layernorm"),
+                   gradient("output_layer") * parameter("embedding.word_embeddings.weight")));
+  // Without rotation the queries' and keys' gradients are columns of linear_qkv's: two groups of
+  // two query heads, a key and a value, 8 channels each.
+  const Matrix<double> fused = gradient(layer + "self_attention.linear_qkv");
+  const Matrix<double> query = gradient(layer + "self_attention.query");
+  const Matrix<double> key = gradient(layer + "self_attention.key");
+  for (int64_t group : {0, 1}) {
+    EXPECT_EQ(query.middleCols(16 * group, 16), fused.middleCols(32 * group, 16));
+    EXPECT_EQ(key.middleCols(8 * group, 8), fused.middleCols(32 * group + 16, 8));
+  }
 }
 
 std::vector<ModelCase> ReferenceCases() {
