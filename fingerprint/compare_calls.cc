@@ -38,6 +38,12 @@ MatchState CompareSplits(const CollectiveRecord& a, const CollectiveRecord& b) {
   }
   const int64_t of_a = PositionOf(a);
   const int64_t of_b = PositionOf(b);
+  // Two members of one group sit at different positions; equal ones are of two groups that run the
+  // same program.
+  if (of_a == of_b) {
+    const bool same = a.input_splits == b.input_splits && a.output_splits == b.output_splits;
+    return same ? MatchState::kMatched : MatchState::kSplit;
+  }
   const bool fits = RowsFor(a, true, of_b) == RowsFor(b, false, of_a) &&
                     RowsFor(b, true, of_a) == RowsFor(a, false, of_b);
   return fits ? MatchState::kMatched : MatchState::kSplit;

@@ -37,8 +37,8 @@ bool SameLogicalId(const CollectiveRecord& a, const CollectiveRecord& b, bool wi
 // message; those of a group over a data-parallel axis do not.
 bool SharesMicrobatch(const CollectiveRecord& record);
 
-// Two calls of one group with the same sequence number, by different ranks. kMatched to kRoot,
-// and kLogicalId.
+// Two calls with the same sequence number, by different ranks of one group or of two groups that
+// run the same program. kMatched to kRoot, and kLogicalId.
 MatchState CompareCalls(const CollectiveRecord& a, const CollectiveRecord& b);
 
 // The two ends of a message that peer and tag have brought together. kMatched, kSize, kDType,

@@ -117,6 +117,12 @@ void Matcher::Resolve(Dispute& dispute) {
       dispute.value ? MatchState::kValue
                     : CompareCalls(record(dispute.deviants[0]), record(dispute.majority[0]));
   if (state != MatchState::kLogicalId) return Report(dispute, state);
+  // Asynchronous ranks may have made their next call already.
+  for (int64_t index = dispute.records.front(); index < static_cast<int64_t>(records_.size());
+       ++index) {
+    NoteNextCall(dispute, index);
+  }
+  if (dispute.next_deviant >= 0 && dispute.next_majority >= 0) return Conclude(dispute);
   awaiting_.push_back(static_cast<int>(&dispute - disputes_.data()));
 }
 
@@ -158,8 +164,9 @@ void Matcher::BreakTie(Dispute& dispute) const {
   int for_deviant = 0;
   int for_majority = 0;
   for (const CollectiveRecord& witness : records_) {
-    if (dispute.value || witness.sequence != majority.sequence ||
-        witness.group_hash == majority.group_hash || witness.group_name != majority.group_name ||
+    if (dispute.value || witness.sequence != majority.sequence || witness.op == "send" ||
+        witness.op == "recv" || witness.group_hash == majority.group_hash ||
+        witness.group_name != majority.group_name ||
         witness.members->size() != majority.members->size()) {
       continue;
     }
@@ -191,16 +198,22 @@ bool Matcher::ReportWrongGroup(const Dispute& dispute) {
   return false;
 }
 
-void Matcher::TakeEvidence(int64_t index) {
+void Matcher::NoteNextCall(Dispute& dispute, int64_t index) const {
   const CollectiveRecord& call = record(index);
+  const CollectiveRecord& deviant = record(dispute.deviants[0]);
+  const CollectiveRecord& majority = record(dispute.majority[0]);
+  const bool message = call.op == "send" || call.op == "recv";
+  if (message || call.group_hash != deviant.group_hash || call.sequence != deviant.sequence + 1) {
+    return;
+  }
+  if (call.global_rank == deviant.global_rank) dispute.next_deviant = index;
+  if (call.global_rank == majority.global_rank) dispute.next_majority = index;
+}
+
+void Matcher::TakeEvidence(int64_t index) {
   for (size_t i = 0; i < awaiting_.size();) {
     Dispute& dispute = disputes_[awaiting_[i]];
-    const CollectiveRecord& deviant = record(dispute.deviants[0]);
-    const CollectiveRecord& majority = record(dispute.majority[0]);
-    if (call.group_hash == deviant.group_hash && call.sequence == deviant.sequence + 1) {
-      if (call.global_rank == deviant.global_rank) dispute.next_deviant = index;
-      if (call.global_rank == majority.global_rank) dispute.next_majority = index;
-    }
+    NoteNextCall(dispute, index);
     if (dispute.next_deviant >= 0 && dispute.next_majority >= 0) {
       awaiting_.erase(awaiting_.begin() + static_cast<std::ptrdiff_t>(i));
       Conclude(dispute);

@@ -79,6 +79,7 @@ class Matcher {
   void TakeSides(Dispute& dispute) const;
   void BreakTie(Dispute& dispute) const;
   bool ReportWrongGroup(const Dispute& dispute);
+  void NoteNextCall(Dispute& dispute, int64_t index) const;
   void TakeEvidence(int64_t index);
   void Conclude(Dispute& dispute);
   void Report(Dispute& dispute, MatchState state);

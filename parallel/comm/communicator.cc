@@ -17,7 +17,10 @@ CollectiveCall MakeCall(CollectiveOp op, const Group& group, const Site& site) {
 
 void IssueAndWait(Communicator& comm, CollectiveCall& call) {
   call.blocking = true;
-  comm.Issue(call)->Wait();
+  const std::shared_ptr<Work> work = comm.Issue(call);
+  // A blocked rank would hold on to its copy of the members, which adds up over a large world.
+  call.group.members = std::vector<int>();
+  work->Wait();
 }
 
 // The shape of `input` with another first dimension; a scalar counts as one row.
