@@ -10,67 +10,68 @@
 #include "kernels/host/common.h"
 #include "kernels/host/gemm.h"
 #include "kernels/host/keep_mask.h"
+#include "kernels/host/weighted_sum.h"
 
 namespace plumbline {
 namespace {
 
 using host::AttentionExtents;
-using host::KeyRun;
 using host::kQueryBlock;
 using host::LogSumOf;
 using host::MatrixView;
 using host::MultiplyAdd;
 using host::One;
+using host::Run;
+using host::RunLists;
 using host::ScoreOf;
-using host::VisibleKeys;
 using host::Zero;
 
 // What forward and backward know of one (batch row, head): its mask and its coefficients.
 template <class T>
 struct HeadRules {
-  const AttentionExtents& extents;
-  const AttentionOptions& options;
-  const VisibleKeys& visible;
-  const std::optional<host::KeepMask>& mask;
-  int64_t head;
-  T scale;        // 1 / sqrt(D)
-  T kept_factor;  // 1 / (1 - p)
+  HeadRules(const AttentionExtents& extents, const AttentionOptions& options,
+            const RunLists& keys_of_queries, const std::optional<host::KeepMask>& keep_mask,
+            int64_t head_number)
+      : options(options),
+        keys_of(keys_of_queries),
+        mask(keep_mask),
+        head(head_number),
+        group(head_number / (extents.heads / extents.groups)),
+        scale(One<T>() / ScalarTraits<T>::Sqrt(ScalarTraits<T>::FromInt(extents.channels))),
+        kept_factor(host::KeptFactor<T>(options.dropout.probability)) {}
 
   // weights[j] of a query's visible keys times the dropout's 0 or 1 / (1 - p).
   void DropOut(int64_t query, T* weights) const {
     if (!mask.has_value()) return;
     const int64_t row = (options.first_head + head) * options.global_sequence +
                         options.query_positions[static_cast<size_t>(query)];
-    for (const KeyRun& run : visible.Of(query)) {
-      for (int64_t j = run.begin; j < run.end; ++j) {
-        const int64_t index =
-            row * options.global_sequence + options.key_positions[static_cast<size_t>(j)];
-        weights[j] =
-            mask->Keeps(static_cast<uint64_t>(index)) ? weights[j] * kept_factor : Zero<T>();
+    for (const Run& run : keys_of.Of(query)) {
+      for (int64_t j = run.begin; j < run.end;) {
+        // Keys at consecutive positions have consecutive words.
+        const int64_t position = options.key_positions[static_cast<size_t>(j)];
+        int64_t n = 1;
+        while (j + n < run.end &&
+               options.key_positions[static_cast<size_t>(j + n)] == position + n) {
+          ++n;
+        }
+        mask->ForEach(static_cast<uint64_t>(row * options.global_sequence + position), n,
+                      [&, w = weights + j](int64_t i, bool kept) {
+                        const T value = w[i] * kept_factor;
+                        w[i] = kept ? value : Zero<T>();
+                      });
+        j += n;
       }
     }
   }
+
+  const AttentionOptions& options;
+  const RunLists& keys_of;
+  const std::optional<host::KeepMask>& mask;
+  int64_t head;
+  int64_t group;
+  T scale;        // 1 / sqrt(D)
+  T kept_factor;  // 1 / (1 - p)
 };
-
-template <class T>
-T ScoreScale(int64_t channels) {
-  return One<T>() / ScalarTraits<T>::Sqrt(ScalarTraits<T>::FromInt(channels));
-}
-
-// out[d] = chain over the visible keys j, ascending, of weights[j] * x(j, d); x has adjacent
-// channels.
-template <class T>
-void WeightedSum(std::span<const KeyRun> runs, const T* weights, const T* x, int64_t x_stride,
-                 int64_t channels, T* out) {
-  std::fill_n(out, channels, Zero<T>());
-  for (const KeyRun& run : runs) {
-    for (int64_t j = run.begin; j < run.end; ++j) {
-      const T weight = weights[j];
-      const T* row = x + j * x_stride;
-      for (int64_t d = 0; d < channels; ++d) out[d] = MultiplyAdd(weight, row[d], out[d]);
-    }
-  }
-}
 
 // The softmax of one query's scores in place: `scores` become exp(score - max), without the
 // division by their sum.
@@ -78,14 +79,14 @@ template <class T>
 struct RowSoftmax {
   using Traits = ScalarTraits<T>;
 
-  RowSoftmax(std::span<const KeyRun> runs, T scale, T* scores) {
-    for (const KeyRun& run : runs) {
+  RowSoftmax(std::span<const Run> runs, T scale, T* scores) {
+    for (const Run& run : runs) {
       for (int64_t j = run.begin; j < run.end; ++j) {
         scores[j] = scores[j] * scale;
         max = Traits::Max(max, Traits::ToScore(scores[j]));
       }
     }
-    for (const KeyRun& run : runs) {
+    for (const Run& run : runs) {
       for (int64_t j = run.begin; j < run.end; ++j) {
         scores[j] = Traits::ExpShifted(Traits::ToScore(scores[j]), max);
         sum = sum + scores[j];
@@ -119,20 +120,14 @@ class ForwardRun {
         Tensor::Empty(context, q.dtype(), {extents.batch, extents.heads, extents.queries});
   }
 
-  AttentionForwardResult Run() {
+  AttentionForwardResult Compute() {
     const bool drops = host::Drops("attention", options_.dropout, extents_.batch);
     for (int64_t b = 0; b < extents_.batch; ++b) {
-      const VisibleKeys visible(options_, b);
+      const RunLists keys_of = host::KeysOfQueries(options_, b);
       std::optional<host::KeepMask> mask;
       if (drops) mask.emplace(options_.dropout, b);
       for (int64_t head = 0; head < extents_.heads; ++head) {
-        const HeadRules<T> rules = {extents_,
-                                    options_,
-                                    visible,
-                                    mask,
-                                    head,
-                                    ScoreScale<T>(extents_.channels),
-                                    host::KeptFactor<T>(options_.dropout.probability)};
+        const HeadRules<T> rules(extents_, options_, keys_of, mask, head);
         for (int64_t i = 0; i < extents_.queries; i += kQueryBlock) {
           Block(rules, b, i, std::min(i + kQueryBlock, extents_.queries));
         }
@@ -143,21 +138,22 @@ class ForwardRun {
 
  private:
   void Block(const HeadRules<T>& rules, int64_t b, int64_t begin, int64_t end) {
-    const int64_t group = rules.head / (extents_.heads / extents_.groups);
-    const KeyRun hull = rules.visible.Hull(begin, end);
+    const Run hull = rules.keys_of.Hull(begin, end);
     T* scores = scores_.data<T>();
-    host::RowProducts<T>(host::HeadView<T>(q_, b, rules.head), begin, end - begin,
-                         host::HeadView<T>(k_, b, group), hull, extents_.channels,
+    host::RowProducts<T>(host::HeadView<T>(q_, b, rules.head), {begin, end},
+                         host::HeadView<T>(k_, b, rules.group), hull, extents_.channels,
                          scores + hull.begin, extents_.keys);
-    const MatrixView<T> v = host::HeadView<T>(v_, b, group);
+    const MatrixView<T> v = host::HeadView<T>(v_, b, rules.group);
     for (int64_t query = begin; query < end; ++query) {
       T* row = scores + (query - begin) * extents_.keys;
-      const std::span<const KeyRun> runs = rules.visible.Of(query);
+      const std::span<const Run> runs = rules.keys_of.Of(query);
       const RowSoftmax<T> softmax(runs, rules.scale, row);
       rules.DropOut(query, row);
       T* out = result_.out.template data<T>() +
                ((query * extents_.batch + b) * extents_.heads + rules.head) * extents_.channels;
-      WeightedSum<T>(runs, row, v.data, v.row_stride, extents_.channels, out);
+      std::fill_n(out, extents_.channels, Zero<T>());
+      host::AddWeighted<T>(runs, {row, 1, v.data, v.row_stride, {0, extents_.keys}},
+                           extents_.channels, out);
       if (!runs.empty()) {
         for (int64_t d = 0; d < extents_.channels; ++d) out[d] = out[d] / softmax.sum;
       }
@@ -193,7 +189,7 @@ class BackwardRun {
         out_(out.Contiguous(context)),
         lse_(lse.Contiguous(context)) {
     const int64_t block = std::min(kQueryBlock, extents.queries);
-    probabilities_ = Tensor::Empty(context, q.dtype(), {block, extents.keys});
+    weights_ = Tensor::Empty(context, q.dtype(), {block, extents.keys});
     slopes_ = Tensor::Empty(context, q.dtype(), {block, extents.keys});
     head_dk_ = Tensor::Empty(context, q.dtype(), {extents.keys, extents.channels});
     head_dv_ = Tensor::Empty(context, q.dtype(), {extents.keys, extents.channels});
@@ -202,57 +198,54 @@ class BackwardRun {
     result_.dv = Tensor::Zeros(context, v.dtype(), v.shape());
   }
 
-  AttentionBackwardResult Run() {
+  AttentionBackwardResult Compute() {
     const bool drops = host::Drops("attention backward", options_.dropout, extents_.batch);
     for (int64_t b = 0; b < extents_.batch; ++b) {
-      const VisibleKeys visible(options_, b);
+      const RunLists keys_of = host::KeysOfQueries(options_, b);
+      const RunLists queries_of = host::QueriesOfKeys(options_, b);
       std::optional<host::KeepMask> mask;
       if (drops) mask.emplace(options_.dropout, b);
       for (int64_t head = 0; head < extents_.heads; ++head) {
-        const HeadRules<T> rules = {extents_,
-                                    options_,
-                                    visible,
-                                    mask,
-                                    head,
-                                    ScoreScale<T>(extents_.channels),
-                                    host::KeptFactor<T>(options_.dropout.probability)};
-        Head(rules, b);
+        const HeadRules<T> rules(extents_, options_, keys_of, mask, head);
+        Head(rules, queries_of, b);
       }
     }
     return std::move(result_);
   }
 
  private:
-  void Head(const HeadRules<T>& rules, int64_t b) {
+  void Head(const HeadRules<T>& rules, const RunLists& queries_of, int64_t b) {
     std::fill_n(head_dk_.data<T>(), head_dk_.elements(), Zero<T>());
     std::fill_n(head_dv_.data<T>(), head_dv_.elements(), Zero<T>());
     for (int64_t i = 0; i < extents_.queries; i += kQueryBlock) {
-      Block(rules, b, i, std::min(i + kQueryBlock, extents_.queries));
+      const Run block = {i, std::min(i + kQueryBlock, extents_.queries)};
+      Products(rules, b, block);
+      for (int64_t query = block.begin; query < block.end; ++query) {
+        Query(rules, b, query, query - block.begin);
+      }
+      Keys(rules, queries_of, b, block);
     }
-    const int64_t group = GroupOf(rules);
-    AddHead(head_dk_, b, group, result_.dk);
-    AddHead(head_dv_, b, group, result_.dv);
+    AddHead(head_dk_, b, rules.group, result_.dk);
+    AddHead(head_dv_, b, rules.group, result_.dv);
   }
 
-  void Block(const HeadRules<T>& rules, int64_t b, int64_t begin, int64_t end) {
-    const KeyRun hull = rules.visible.Hull(begin, end);
-    const int64_t group = GroupOf(rules);
-    host::RowProducts<T>(host::HeadView<T>(q_, b, rules.head), begin, end - begin,
-                         host::HeadView<T>(k_, b, group), hull, extents_.channels,
-                         probabilities_.data<T>() + hull.begin, extents_.keys);
-    host::RowProducts<T>(host::HeadView<T>(dout_, b, rules.head), begin, end - begin,
-                         host::HeadView<T>(v_, b, group), hull, extents_.channels,
+  // weights_ = q . k and slopes_ = dout . v for a block of queries.
+  void Products(const HeadRules<T>& rules, int64_t b, const Run& block) {
+    const Run hull = rules.keys_of.Hull(block.begin, block.end);
+    host::RowProducts<T>(host::HeadView<T>(q_, b, rules.head), block,
+                         host::HeadView<T>(k_, b, rules.group), hull, extents_.channels,
+                         weights_.data<T>() + hull.begin, extents_.keys);
+    host::RowProducts<T>(host::HeadView<T>(dout_, b, rules.head), block,
+                         host::HeadView<T>(v_, b, rules.group), hull, extents_.channels,
                          slopes_.data<T>() + hull.begin, extents_.keys);
-    for (int64_t query = begin; query < end; ++query) {
-      Query(rules, b, query, probabilities_.data<T>() + (query - begin) * extents_.keys,
-            slopes_.data<T>() + (query - begin) * extents_.keys);
-    }
   }
 
-  // `weights` come as q . k and `slopes` as dout . v.
-  void Query(const HeadRules<T>& rules, int64_t b, int64_t query, T* weights, T* slopes) {
+  // Turns a row of the products into M P and ds / sqrt(D), and sums dq.
+  void Query(const HeadRules<T>& rules, int64_t b, int64_t query, int64_t row_of_block) {
     using Traits = ScalarTraits<T>;
-    const std::span<const KeyRun> runs = rules.visible.Of(query);
+    T* weights = weights_.data<T>() + row_of_block * extents_.keys;
+    T* slopes = slopes_.data<T>() + row_of_block * extents_.keys;
+    const std::span<const Run> runs = rules.keys_of.Of(query);
     const int64_t row = (query * extents_.batch + b) * extents_.heads + rules.head;
     const T* dout = dout_.data<T>() + row * extents_.channels;
     const T* out = out_.data<T>() + row * extents_.channels;
@@ -261,32 +254,35 @@ class BackwardRun {
     const LogSumOf<T> lse = Traits::LoadLogSum(
         lse_.data<T>()[(b * extents_.heads + rules.head) * extents_.queries + query]);
     rules.DropOut(query, slopes);
-    for (const KeyRun& run : runs) {
+    for (const Run& run : runs) {
       for (int64_t j = run.begin; j < run.end; ++j) {
         weights[j] = Traits::Probability(Traits::ToScore(weights[j] * rules.scale), lse);
         slopes[j] = weights[j] * (slopes[j] - delta) * rules.scale;
       }
     }
     rules.DropOut(query, weights);
-    const MatrixView<T> k = host::HeadView<T>(k_, b, GroupOf(rules));
-    WeightedSum<T>(runs, slopes, k.data, k.row_stride, extents_.channels,
-                   result_.dq.template data<T>() + row * extents_.channels);
-    const MatrixView<T> q = host::HeadView<T>(q_, b, rules.head);
-    const T* q_row = q.data + query * q.row_stride;
-    for (const KeyRun& run : runs) {
-      for (int64_t j = run.begin; j < run.end; ++j) {
-        T* dk = head_dk_.data<T>() + j * extents_.channels;
-        T* dv = head_dv_.data<T>() + j * extents_.channels;
-        for (int64_t d = 0; d < extents_.channels; ++d) {
-          dk[d] = MultiplyAdd(slopes[j], q_row[d], dk[d]);
-          dv[d] = MultiplyAdd(weights[j], dout[d], dv[d]);
-        }
-      }
-    }
+    const MatrixView<T> k = host::HeadView<T>(k_, b, rules.group);
+    T* dq = result_.dq.template data<T>() + row * extents_.channels;
+    std::fill_n(dq, extents_.channels, Zero<T>());
+    host::AddWeighted<T>(runs, {slopes, 1, k.data, k.row_stride, {0, extents_.keys}},
+                         extents_.channels, dq);
   }
 
-  int64_t GroupOf(const HeadRules<T>& rules) const {
-    return rules.head / (extents_.heads / extents_.groups);
+  // Continues the chains of dk and dv over a block of queries.
+  void Keys(const HeadRules<T>& rules, const RunLists& queries_of, int64_t b, const Run& block) {
+    const MatrixView<T> q = host::HeadView<T>(q_, b, rules.head);
+    const MatrixView<T> dout = host::HeadView<T>(dout_, b, rules.head);
+    const T* q_rows = q.data + block.begin * q.row_stride;
+    const T* dout_rows = dout.data + block.begin * dout.row_stride;
+    for (int64_t j = 0; j < extents_.keys; ++j) {
+      const std::span<const Run> runs = queries_of.Of(j);
+      host::AddWeighted<T>(runs,
+                           {slopes_.data<T>() + j, extents_.keys, q_rows, q.row_stride, block},
+                           extents_.channels, head_dk_.data<T>() + j * extents_.channels);
+      host::AddWeighted<T>(
+          runs, {weights_.data<T>() + j, extents_.keys, dout_rows, dout.row_stride, block},
+          extents_.channels, head_dv_.data<T>() + j * extents_.channels);
+    }
   }
 
   void AddHead(const Tensor& head, int64_t b, int64_t group, Tensor& sum) const {
@@ -306,7 +302,7 @@ class BackwardRun {
   const Tensor& v_;
   const Tensor out_;
   const Tensor lse_;
-  Tensor probabilities_;
+  Tensor weights_;
   Tensor slopes_;
   Tensor head_dk_;
   Tensor head_dv_;
@@ -319,7 +315,7 @@ AttentionForwardResult AttentionForward(const Context& context, const Tensor& q,
                                         const Tensor& v, const AttentionOptions& options) {
   const AttentionExtents extents = host::CheckAttention("attention", q, k, v, options);
   return DispatchScalar(q.dtype(), [&]<class T>() {
-    return ForwardRun<T>(context, extents, q, k, v, options).Run();
+    return ForwardRun<T>(context, extents, q, k, v, options).Compute();
   });
 }
 
@@ -334,7 +330,7 @@ AttentionBackwardResult AttentionBackward(const Context& context, const Tensor& 
   host::CheckShape("attention backward", "lse", lse,
                    {extents.batch, extents.heads, extents.queries});
   return DispatchScalar(q.dtype(), [&]<class T>() {
-    return BackwardRun<T>(context, extents, dout, q, k, v, out, lse, options).Run();
+    return BackwardRun<T>(context, extents, dout, q, k, v, out, lse, options).Compute();
   });
 }
 

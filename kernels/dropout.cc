@@ -22,9 +22,8 @@ Tensor DropoutImpl(const Context& context, const Tensor& x, const DropoutKey& ke
       const T* in = packed.data<T>() + (s * batch + b) * columns;
       T* out = result.data<T>() + (s * batch + b) * columns;
       const uint64_t first = static_cast<uint64_t>(rows[s] * global_columns + first_column);
-      for (int64_t i = 0; i < columns; ++i) {
-        out[i] = mask.Keeps(first + static_cast<uint64_t>(i)) ? in[i] * factor : host::Zero<T>();
-      }
+      mask.ForEach(first, columns,
+                   [=](int64_t i, bool kept) { out[i] = kept ? in[i] * factor : host::Zero<T>(); });
     }
   }
   return result;

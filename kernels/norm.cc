@@ -141,16 +141,20 @@ struct NormGradient {
     for (int64_t row = 0; row < rows; ++row) {
       const T* g = dy + row * h;
       T* out = dx + row * h;
+      const T r = rstd[row];
       const T product = product_mean[row] / count;
-      const T average = kCentred ? gradient_mean[row] / count : Zero<T>();
       for (int64_t i = 0; i < h; ++i) {
-        const T n = Normalised<kCentred>(row, i);
-        dweight[i] = MultiplyAdd(g[i], n, dweight[i]);
-        if constexpr (kCentred) {
-          dbias[i] = dbias[i] + g[i];
-          out[i] = rstd[row] * (g[i] * weight[i] - average - n * product);
-        } else {
-          out[i] = rstd[row] * (g[i] * weight[i] - n * product);
+        dweight[i] = MultiplyAdd(g[i], Normalised<kCentred>(row, i), dweight[i]);
+      }
+      if constexpr (kCentred) {
+        const T average = gradient_mean[row] / count;
+        for (int64_t i = 0; i < h; ++i) dbias[i] = dbias[i] + g[i];
+        for (int64_t i = 0; i < h; ++i) {
+          out[i] = r * (g[i] * weight[i] - average - Normalised<kCentred>(row, i) * product);
+        }
+      } else {
+        for (int64_t i = 0; i < h; ++i) {
+          out[i] = r * (g[i] * weight[i] - Normalised<kCentred>(row, i) * product);
         }
       }
     }

@@ -55,13 +55,13 @@ struct PairLayout {
 };
 
 template <class T>
-void RotateHead(const T* x, int64_t stride, T* y, int64_t channels, const PairLayout& layout,
+void RotateHead(const T* x, T* y, int64_t channels, const PairLayout& layout,
                 const Rotation<T>* rotations, int64_t pairs, bool transposed) {
   for (int64_t i = 0; i < pairs; ++i) {
     const int64_t first = i * layout.step;
     const int64_t second = first + layout.distance;
-    const T a = x[first * stride];
-    const T b = x[second * stride];
+    const T a = x[first];
+    const T b = x[second];
     const T cos = rotations[i].cos;
     const T sin = rotations[i].sin;
     if (transposed) {
@@ -72,7 +72,7 @@ void RotateHead(const T* x, int64_t stride, T* y, int64_t channels, const PairLa
       y[second] = b * cos + a * sin;
     }
   }
-  for (int64_t i = 2 * pairs; i < channels; ++i) y[i] = x[i * stride];
+  for (int64_t i = 2 * pairs; i < channels; ++i) y[i] = x[i];
 }
 
 template <class T>
@@ -86,15 +86,17 @@ Tensor Rotate(const Context& context, const Tensor& x, const Tensor& positions,
   Tensor result = Tensor::Empty(context, x.dtype(), x.shape());
   RotationTable<T> table(inverse_frequencies);
   const int64_t* position = positions.data<int64_t>();
-  const std::vector<int64_t>& strides = x.strides();
+  // The loops over channels want them adjacent.
+  const Tensor adjacent = x.strides()[3] == 1 ? x : x.Contiguous(context);
+  const std::vector<int64_t>& strides = adjacent.strides();
   T* out = result.data<T>();
   for (int64_t s = 0; s < x.dim(0); ++s) {
     for (int64_t b = 0; b < batch; ++b) {
       const Rotation<T>* rotations =
           table.At(position[b * positions.strides()[0] + s * positions.strides()[1]]);
       for (int64_t head = 0; head < heads; ++head) {
-        const T* in = x.data<T>() + s * strides[0] + b * strides[1] + head * strides[2];
-        RotateHead(in, strides[3], out, channels, layout, rotations, pairs, transposed);
+        const T* in = adjacent.data<T>() + s * strides[0] + b * strides[1] + head * strides[2];
+        RotateHead(in, out, channels, layout, rotations, pairs, transposed);
         out += channels;
       }
     }

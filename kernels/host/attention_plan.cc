@@ -38,36 +38,77 @@ void CheckPositions(std::string_view op, std::string_view name,
 
 }  // namespace
 
-VisibleKeys::VisibleKeys(const AttentionOptions& options, int64_t batch_row) {
-  const std::vector<int64_t>& queries = options.query_positions;
-  const std::vector<int64_t>& keys = options.key_positions;
-  const std::vector<int64_t> query_documents = DocumentsOf(options, batch_row, queries);
-  const std::vector<int64_t> key_documents = DocumentsOf(options, batch_row, keys);
-  first_.reserve(queries.size() + 1);
-  for (size_t i = 0; i < queries.size(); ++i) {
-    first_.push_back(runs_.size());
-    bool open = false;
-    for (size_t j = 0; j < keys.size(); ++j) {
-      const bool visible = keys[j] <= queries[i] && key_documents[j] == query_documents[i];
-      const int64_t key = static_cast<int64_t>(j);
-      if (visible && !open) runs_.push_back({key, key});
-      if (visible) runs_.back().end = key + 1;
-      open = visible;
-    }
+void RunLists::Add(Run run) {
+  const bool first_of_row = first_[first_.size() - 2] == runs_.size();
+  if (!first_of_row && runs_.back().end == run.begin) {
+    runs_.back().end = run.end;
+  } else if (run.begin < run.end) {
+    runs_.push_back(run);
   }
-  first_.push_back(runs_.size());
+  first_.back() = runs_.size();
 }
 
-KeyRun VisibleKeys::Hull(int64_t begin, int64_t end) const {
-  KeyRun hull = {0, 0};
-  for (int64_t query = begin; query < end; ++query) {
-    const std::span<const KeyRun> runs = Of(query);
+Run RunLists::Hull(int64_t begin, int64_t end) const {
+  Run hull = {0, 0};
+  for (int64_t row = begin; row < end; ++row) {
+    const std::span<const Run> runs = Of(row);
     if (runs.empty()) continue;
     const bool first = hull.begin == hull.end;
     hull.begin = first ? runs.front().begin : std::min(hull.begin, runs.front().begin);
     hull.end = first ? runs.back().end : std::max(hull.end, runs.back().end);
   }
   return hull;
+}
+
+RunLists KeysOfQueries(const AttentionOptions& options, int64_t batch_row) {
+  const std::vector<int64_t>& queries = options.query_positions;
+  const std::vector<int64_t>& keys = options.key_positions;
+  RunLists result;
+  if (!options.document_ids.defined() && std::is_sorted(keys.begin(), keys.end())) {
+    for (int64_t query : queries) {
+      result.StartRow();
+      result.Add({0, std::upper_bound(keys.begin(), keys.end(), query) - keys.begin()});
+    }
+    return result;
+  }
+  const std::vector<int64_t> query_documents = DocumentsOf(options, batch_row, queries);
+  const std::vector<int64_t> key_documents = DocumentsOf(options, batch_row, keys);
+  for (size_t i = 0; i < queries.size(); ++i) {
+    result.StartRow();
+    for (size_t j = 0; j < keys.size(); ++j) {
+      const int64_t key = static_cast<int64_t>(j);
+      if (keys[j] <= queries[i] && key_documents[j] == query_documents[i]) {
+        result.Add({key, key + 1});
+      }
+    }
+  }
+  return result;
+}
+
+RunLists QueriesOfKeys(const AttentionOptions& options, int64_t batch_row) {
+  const std::vector<int64_t>& queries = options.query_positions;
+  const std::vector<int64_t>& keys = options.key_positions;
+  RunLists result;
+  const int64_t count = static_cast<int64_t>(queries.size());
+  if (!options.document_ids.defined() && std::is_sorted(queries.begin(), queries.end())) {
+    for (int64_t key : keys) {
+      result.StartRow();
+      result.Add({std::lower_bound(queries.begin(), queries.end(), key) - queries.begin(), count});
+    }
+    return result;
+  }
+  const std::vector<int64_t> query_documents = DocumentsOf(options, batch_row, queries);
+  const std::vector<int64_t> key_documents = DocumentsOf(options, batch_row, keys);
+  for (size_t j = 0; j < keys.size(); ++j) {
+    result.StartRow();
+    for (size_t i = 0; i < queries.size(); ++i) {
+      const int64_t query = static_cast<int64_t>(i);
+      if (keys[j] <= queries[i] && key_documents[j] == query_documents[i]) {
+        result.Add({query, query + 1});
+      }
+    }
+  }
+  return result;
 }
 
 AttentionExtents CheckAttention(std::string_view op, const Tensor& q, const Tensor& k,

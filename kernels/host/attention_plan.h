@@ -5,36 +5,38 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/tensor.h"
 #include "kernels/attention.h"
 #include "kernels/host/gemm.h"
+#include "kernels/host/weighted_sum.h"
 
 namespace plumbline::host {
 
-// Local keys [begin, end).
-struct KeyRun {
-  int64_t begin;
-  int64_t end;
-};
-
-// Visible keys of every query of one batch row, as ascending runs.
-class VisibleKeys {
+// For each of some rows, the ascending runs of columns that belong to it.
+class RunLists {
  public:
-  VisibleKeys(const AttentionOptions& options, int64_t batch_row);
-
-  std::span<const KeyRun> Of(int64_t query) const {
-    const size_t begin = first_[static_cast<size_t>(query)];
-    return std::span(runs_).subspan(begin, first_[static_cast<size_t>(query) + 1] - begin);
+  std::span<const Run> Of(int64_t row) const {
+    const size_t begin = first_[static_cast<size_t>(row)];
+    return std::span(runs_).subspan(begin, first_[static_cast<size_t>(row) + 1] - begin);
   }
-  // The shortest range that holds all visible keys of queries [begin, end).
-  KeyRun Hull(int64_t begin, int64_t end) const;
+  // The shortest range that holds the runs of rows [begin, end).
+  Run Hull(int64_t begin, int64_t end) const;
+
+  void StartRow() { first_.push_back(runs_.size()); }
+  // Adds to the last row; columns come in ascending order.
+  void Add(Run run);
 
  private:
-  std::vector<KeyRun> runs_;
-  std::vector<size_t> first_;
+  std::vector<Run> runs_;
+  std::vector<size_t> first_ = {0};
 };
+
+// Which keys each query of one batch row sees, and which queries see each key.
+RunLists KeysOfQueries(const AttentionOptions& options, int64_t batch_row);
+RunLists QueriesOfKeys(const AttentionOptions& options, int64_t batch_row);
 
 struct AttentionExtents {
   int64_t queries;
@@ -59,14 +61,15 @@ MatrixView<T> HeadView(const Tensor& x, int64_t batch_row, int64_t head) {
 // that their scores stay in cache.
 inline constexpr int64_t kQueryBlock = 48;
 
-// out[r][j] = a row (first_row + r) . b row (first_column + j), one chain over the channels.
+// out[i][j] = a row (rows.begin + i) . b row (columns.begin + j), one chain over the channels.
 template <class T>
-void RowProducts(const MatrixView<T>& a, int64_t first_row, int64_t rows, const MatrixView<T>& b,
-                 const KeyRun& columns, int64_t channels, T* out, int64_t out_stride) {
-  const MatrixView<T> left = {a.data + first_row * a.row_stride, a.row_stride, a.column_stride};
+void RowProducts(const MatrixView<T>& a, const Run& rows, const MatrixView<T>& b,
+                 const Run& columns, int64_t channels, T* out, int64_t out_stride) {
+  const MatrixView<T> left = {a.data + rows.begin * a.row_stride, a.row_stride, a.column_stride};
   const MatrixView<T> right = {b.data + columns.begin * b.row_stride, b.column_stride,
                                b.row_stride};
-  Gemm<T>({rows, columns.end - columns.begin, channels}, left, right, out, out_stride);
+  Gemm<T>({rows.end - rows.begin, columns.end - columns.begin, channels}, left, right, out,
+          out_stride);
 }
 
 }  // namespace plumbline::host

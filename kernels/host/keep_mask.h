@@ -4,7 +4,10 @@
 #ifndef PLUMBLINE_KERNELS_HOST_KEEP_MASK_H_
 #define PLUMBLINE_KERNELS_HOST_KEEP_MASK_H_
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/error.h"
@@ -21,8 +24,20 @@ class KeepMask {
                               key.samples[static_cast<size_t>(batch_row)])),
         threshold_(KeepThreshold(key.probability)) {}
 
-  // The word of `index` decides.
-  bool Keeps(uint64_t index) const { return stream_.Bits(index) < threshold_; }
+  // Calls f(i, kept) for i in [0, n): the word of index first + i decides.
+  template <class F>
+  void ForEach(uint64_t first, int64_t n, F f) const {
+    constexpr int64_t kTogether = 64;
+    std::array<uint64_t, kTogether> words;
+    for (int64_t begin = 0; begin < n; begin += kTogether) {
+      const int64_t count = std::min(kTogether, n - begin);
+      stream_.FillBits(first + static_cast<uint64_t>(begin),
+                       std::span(words).first(static_cast<size_t>(count)));
+      for (int64_t i = 0; i < count; ++i) {
+        f(begin + i, words[static_cast<size_t>(i)] < threshold_);
+      }
+    }
+  }
 
  private:
   RandomStream stream_;
