@@ -1,5 +1,6 @@
 #include "scenarios/piece_set.h"
 
+#define XXH_INLINE_ALL  // its AVX2 loops, in place of the library's portable ones
 #include <xxhash.h>
 
 #include <algorithm>

@@ -1,0 +1,154 @@
+#include "scenarios/evidence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+
+namespace plumbline {
+namespace {
+
+// A factor found by least squares is a named number when it is this near; the residual is then
+// taken with the number itself.
+constexpr double kRecognised = 1e-3;
+// A formula may leave this much of the deviation, and no more than this many bounds.
+constexpr double kUnexplainedShare = 1e-3;
+constexpr double kUnexplainedBounds = 100;
+
+}  // namespace
+
+const RankPiece* Evidence::PieceOfRank(int rank) const {
+  for (const RankPiece& piece : pieces) {
+    if (piece.rank == rank) return &piece;
+  }
+  return nullptr;
+}
+
+std::vector<int> Evidence::WrongRanks() const {
+  std::vector<int> ranks;
+  for (const RankPiece& piece : pieces) {
+    if (piece.wrong) ranks.push_back(piece.rank);
+  }
+  return ranks;
+}
+
+std::optional<Values> Stack(const Evidence& evidence, const ValuesOfPiece& values_of) {
+  Values all;
+  for (const RankPiece& piece : evidence.pieces) {
+    if (!piece.wrong) continue;
+    const std::optional<Values> values = values_of(piece);
+    if (!values || values->size() != piece.values.size()) return std::nullopt;
+    all.insert(all.end(), values->begin(), values->end());
+  }
+  return all;
+}
+
+Values StackActual(const Evidence& evidence) {
+  return *Stack(evidence, [](const RankPiece& piece) { return piece.values; });
+}
+
+Values StackReference(const Evidence& evidence) { return StackWhole(evidence, evidence.reference); }
+
+Values StackWhole(const Evidence& evidence, const Values& whole) {
+  return *Stack(evidence, [&](const RankPiece& piece) { return Pick(whole, piece.index); });
+}
+
+double ResidualOf(const Evidence& evidence, const Values& a, const Values& b) {
+  PL_CHECK(a.size() == b.size());
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(a[i] - b[i]);
+    if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
+    worst = std::max(worst, difference);
+  }
+  return worst == 0 ? 0 : worst / evidence.scale;
+}
+
+bool Explains(const Evidence& evidence, double residual) {
+  return residual <= kUnexplainedShare * evidence.deviation &&
+         residual <= kUnexplainedBounds * evidence.bound;
+}
+
+Values Pick(const Values& whole, const std::vector<int64_t>& index) {
+  Values picked(index.size(), 0.0);
+  for (size_t i = 0; i < index.size(); ++i) {
+    if (index[i] >= 0) picked[i] = whole[static_cast<size_t>(index[i])];
+  }
+  return picked;
+}
+
+Values AddScaled(const Values& a, double k, const Values& b) {
+  PL_CHECK(a.size() == b.size());
+  Values sum(a.size());
+  for (size_t i = 0; i < a.size(); ++i) sum[i] = a[i] + k * b[i];
+  return sum;
+}
+
+Values Scaled(double k, const Values& a) {
+  Values scaled(a.size());
+  for (size_t i = 0; i < a.size(); ++i) scaled[i] = k * a[i];
+  return scaled;
+}
+
+double FactorBetween(const Values& a, const Values& b) {
+  PL_CHECK(a.size() == b.size());
+  double product = 0;
+  double square = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    product += a[i] * b[i];
+    square += b[i] * b[i];
+  }
+  return square > 0 ? product / square : 0;
+}
+
+std::optional<NamedNumber> Recognise(const Evidence& evidence, double k) {
+  if (!std::isfinite(k)) return std::nullopt;
+  const NamedNumber* nearest = nullptr;
+  double best = std::numeric_limits<double>::infinity();
+  for (const NamedNumber& number : evidence.numbers) {
+    const double distance = std::abs(number.value - k);
+    if (distance <= kRecognised * std::max(std::abs(number.value), 1e-3) && distance < best) {
+      nearest = &number;
+      best = distance;
+    }
+  }
+  return nearest != nullptr ? std::optional<NamedNumber>(*nearest) : std::nullopt;
+}
+
+std::string ToString(const NamedNumber& number) {
+  const double k = number.value;
+  std::string text = fmt::format("{}", k);
+  // Inverses of whole numbers read better as such.
+  const double inverse = 1 / k;
+  if (k != 0 && std::abs(k) < 1 && std::round(inverse) == inverse) {
+    text = fmt::format("1/{}", inverse);
+    if (k < 0) text = fmt::format("-1/{}", -inverse);
+  }
+  return number.name.empty() ? text : fmt::format("{} ({})", text, number.name);
+}
+
+std::vector<std::string> AxesWithRanks(const Mesh& mesh) {
+  constexpr std::array<const char*, 4> kAxes = {"tp", "cp", "dp", "pp"};
+  std::vector<std::string> all;
+  for (size_t count = 1; count <= kAxes.size(); ++count) {
+    for (unsigned chosen = 1; chosen < 1U << kAxes.size(); ++chosen) {
+      std::string name;
+      size_t axes = 0;
+      for (size_t i = 0; i < kAxes.size(); ++i) {
+        if ((chosen >> i & 1U) == 0 || mesh.extent(kAxes[i]) == 1) continue;
+        if (!name.empty()) name += '-';
+        name += kAxes[i];
+        ++axes;
+      }
+      if (axes == count && std::find(all.begin(), all.end(), name) == all.end())
+        all.push_back(name);
+    }
+  }
+  return all;
+}
+
+}  // namespace plumbline

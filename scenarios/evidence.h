@@ -1,0 +1,124 @@
+// Everything that is known about one divergent tensor, and what every formula is measured with.
+//
+// A formula is a hypothesis about what the wrong ranks hold. It fits when its residual is far below
+// the deviation that it explains.
+#ifndef PLUMBLINE_SCENARIOS_EVIDENCE_H_
+#define PLUMBLINE_SCENARIOS_EVIDENCE_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mesh.h"
+#include "base/site.h"
+#include "base/tensor.h"
+
+namespace plumbline {
+
+using Values = std::vector<double>;
+
+// One rank's piece, comparable with the reference.
+struct RankPiece {
+  int rank = -1;
+  std::vector<int64_t> index;  // global indices; -1: padding
+  Values values;               // padding is 0
+  bool wrong = false;
+};
+
+// What one rank put into one reduction at this site.
+struct RankTerm {
+  int rank = -1;
+  Values values;
+};
+// One reduction of all ranks.
+struct TermSet {
+  std::string group_axes;
+  bool scattered = false;  // a reduce-scatter: each term holds the pieces of all members
+  std::vector<RankTerm> terms;
+};
+
+struct NamedNumber {
+  double value = 0;
+  std::string name;  // "tp", "1/dp", "num_microbatches"; empty: the number itself
+  std::string axis;  // the mesh axis that it counts, or empty
+};
+
+// A tensor of the whole model, with the shape of the divergent one.
+struct NamedTensor {
+  std::string name;
+  Values values;
+};
+
+// What the sites around the vocabulary need.
+struct VocabularyEvidence {
+  int64_t rows_per_rank = 0;
+  std::vector<int64_t> tokens;  // in the order of the tensor's positions
+  std::vector<int64_t> labels;
+  Values table;   // [V, H], when the tensor is the embedding's output
+  Values logits;  // [positions, V], when the tensor is the loss per token
+  int64_t vocab = 0;
+  double label_smoothing = 0;
+};
+
+struct Evidence {
+  Site site;
+  Shape shape;
+  const Mesh* mesh = nullptr;
+  Values reference;               // the whole tensor, row-major
+  double scale = 0;               // max|reference|
+  double deviation = 0;           // what is to be explained
+  double bound = 0;               // of a deviation that needs no explanation
+  std::vector<RankPiece> pieces;  // of all ranks that showed it, by rank
+  std::vector<NamedNumber> numbers;
+  std::vector<TermSet> reductions;
+  std::vector<NamedTensor> stale;   // earlier values of the same tensor
+  std::vector<NamedTensor> others;  // what may have been added once more
+  std::optional<VocabularyEvidence> vocabulary;
+
+  const RankPiece* PieceOfRank(int rank) const;
+  std::vector<int> WrongRanks() const;
+};
+
+struct Formula {
+  std::string text;     // "actual = 2 * reference"
+  double residual = 0;  // relative to the scale
+  std::string axes;     // of the group concerned, as "tp"; or empty
+  std::string cause;    // the component that this usually means
+};
+
+// The values of all wrong ranks, one after the other: what `values_of` says of each, or nothing as
+// soon as it says nothing of one.
+using ValuesOfPiece = std::function<std::optional<Values>(const RankPiece&)>;
+std::optional<Values> Stack(const Evidence& evidence, const ValuesOfPiece& values_of);
+Values StackActual(const Evidence& evidence);
+Values StackReference(const Evidence& evidence);
+// The elements of a whole tensor that the wrong ranks' pieces stand for.
+Values StackWhole(const Evidence& evidence, const Values& whole);
+
+// max|a - b| / scale; infinity when there is a NaN.
+double ResidualOf(const Evidence& evidence, const Values& a, const Values& b);
+// Whether a residual explains the deviation.
+bool Explains(const Evidence& evidence, double residual);
+
+// Elements of a whole tensor that a piece stands for; padding is 0.
+Values Pick(const Values& whole, const std::vector<int64_t>& index);
+// a + k * b.
+Values AddScaled(const Values& a, double k, const Values& b);
+Values Scaled(double k, const Values& a);
+// The k for which a is nearest to k * b, by least squares; 0 when b is zero.
+double FactorBetween(const Values& a, const Values& b);
+
+// The named number nearest to k, when one is near.
+std::optional<NamedNumber> Recognise(const Evidence& evidence, double k);
+// "2 (tp)", "1/3".
+std::string ToString(const NamedNumber& number);
+
+// The names of all products of axes with more than one rank, from the smallest: "tp", "dp" ...
+std::vector<std::string> AxesWithRanks(const Mesh& mesh);
+
+}  // namespace plumbline
+
+#endif  // PLUMBLINE_SCENARIOS_EVIDENCE_H_

@@ -1,0 +1,30 @@
+#include "scenarios/scenario.h"
+
+#include "parallel/train/train.h"
+
+namespace plumbline {
+
+WorldResult RunParallel(const Scenario& scenario, const ScenarioInputs& inputs, const Mesh& mesh,
+                        const RunObserver& observer) {
+  WorldOptions options = scenario.world;
+  options.size = scenario.config.parallel.world_size();
+  World world(options);
+  const TrainInputs train = {scenario.config, mesh, inputs.parameters, inputs.batches,
+                             scenario.policies};
+  return world.Run([&](Rank& rank) {
+    std::unique_ptr<Communicator> decorated;
+    Communicator* comm = &rank.comm();
+    if (scenario.decorate) {
+      decorated = scenario.decorate(rank, *comm);
+      if (decorated != nullptr) comm = decorated.get();
+    }
+    std::unique_ptr<Communicator> watched;
+    if (observer.watch) {
+      watched = observer.watch(*comm);
+      comm = watched.get();
+    }
+    TrainOnRank(rank, *comm, train, observer.probe_of(rank.global_rank()));
+  });
+}
+
+}  // namespace plumbline

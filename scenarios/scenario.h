@@ -1,0 +1,49 @@
+// What a scenario is made of, and its parallel run.
+#ifndef PLUMBLINE_SCENARIOS_SCENARIO_H_
+#define PLUMBLINE_SCENARIOS_SCENARIO_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/batch.h"
+#include "base/config.h"
+#include "base/init.h"
+#include "base/mesh.h"
+#include "base/probe.h"
+#include "parallel/comm/world.h"
+#include "parallel/train/policies.h"
+
+namespace plumbline {
+
+struct Scenario {
+  RunConfig config;
+  WorldOptions world;  // size is set from the configuration
+  Policies policies;
+  // Decorates one rank's communicator; empty: none. Called once per rank and run (a diagnosis runs
+  // again).
+  std::function<std::unique_ptr<Communicator>(Rank&, Communicator&)> decorate;
+  std::string repeat;  // the command line that repeats it, for the findings
+  int max_findings = 10;
+  // Called now and then with a fraction in [0, 1] and what is being done. Empty: silent.
+  std::function<void(double, const std::string&)> progress;
+};
+
+struct ScenarioInputs {
+  const ParameterSource& parameters;
+  const BatchSource& batches;
+};
+
+// Who watches a run: a probe per rank, and if need be a decorator around everything that a rank
+// issues (what the program says, before the scenario's own decorator changes it).
+struct RunObserver {
+  std::function<Probe&(int global_rank)> probe_of;
+  std::function<std::unique_ptr<Communicator>(Communicator&)> watch;
+};
+
+WorldResult RunParallel(const Scenario& scenario, const ScenarioInputs& inputs, const Mesh& mesh,
+                        const RunObserver& observer);
+
+}  // namespace plumbline
+
+#endif  // PLUMBLINE_SCENARIOS_SCENARIO_H_
