@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "cli/launch_line.h"
+#include "cli/schedule_command.h"
 #include "cli/toml_arguments.h"
 
 namespace plumbline {
@@ -43,6 +44,7 @@ const std::vector<Command>& Commands() {
        "  plumbline layout --tp 2 --pp 2 --dp 2 --order tp-pp-dp\n"
        "  plumbline layout --tp 2 --dp 2 --param "
        "decoder.layers.0.self_attention.linear_qkv.weight"},
+      {"schedule", kScheduleSummary, ""},
       {"golden", "Run the reference on golden files and print how far it is from them",
        "Example:\n"
        "  plumbline golden tests/golden/llama_gqa_swiglu.safetensors\n\n"
@@ -222,6 +224,10 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
         nearest.empty() ? "; see plumbline --help" : "; did you mean '" + nearest + "'?");
   }
   const std::vector<std::string> words(arguments.begin() + 1, arguments.end());
+  if (line.command == "schedule") {
+    line.words = words;  // it has arguments of its own, and parses them itself
+    return line;
+  }
   CLI::App app(command->summary, "plumbline " + line.command);
   app.footer(command->examples);
   if (line.command == "verify") {

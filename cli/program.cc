@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/schedule_command.h"
 
 namespace plumbline {
 namespace {
@@ -18,6 +19,7 @@ int Dispatch(const CommandLine& line, const Console& console) {
   }
   if (line.command == "verify") return RunVerify(line, console);
   if (line.command == "layout") return RunLayout(line, console);
+  if (line.command == "schedule") return RunSchedule(line.words, console);
   if (line.command == "golden") return RunGolden(line, console);
   if (line.command == "plants") return RunPlants(console);
   return RunArguments(console);

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <compare>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "parallel/pipeline/simulate.h"
@@ -12,13 +12,8 @@
 namespace plumbline {
 namespace {
 
-// An operation of a stage, whoever its peer is.
-struct What {
-  OperationKind kind;
-  int microbatch;
-  int chunk;
-  auto operator<=>(const What&) const = default;
-};
+// An operation of a stage, whoever its peer is: kind, microbatch, chunk.
+using What = std::tuple<OperationKind, int, int>;
 
 // A message as both ends know it.
 struct Message {

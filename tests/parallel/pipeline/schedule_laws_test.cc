@@ -52,8 +52,9 @@ TEST_P(BreachTest, IsFound) {
   EXPECT_THAT(BrokenLaws(schedule), Contains(HasSubstr(GetParam().line)));
 }
 
-std::vector<Breach> Breaches() {
-  using Kind = OperationKind;
+using Kind = OperationKind;
+
+std::vector<Breach> BreachesOnAStage() {
   return {
       {"SkippedBackward",
        {kOneF, 2, 1, 3},
@@ -85,6 +86,11 @@ std::vector<Breach> Breaches() {
        {kOneF, 2, 1, 1},
        [](Schedule& s) { Swap(Find(s, 1, Kind::kForward, 0), Find(s, 1, Kind::kRecvForward, 0)); },
        "stage 1: forward microbatch 0 chunk 0 comes before recv_forward microbatch 0 chunk 0"},
+  };
+}
+
+std::vector<Breach> BreachesBetweenStages() {
+  return {
       {"WrongPeer",
        {kOneF, 3, 1, 2},
        [](Schedule& s) { Find(s, 0, Kind::kSendForward, 1).peer_stage = 2; },
@@ -131,8 +137,10 @@ std::vector<Breach> Breaches() {
   };
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BreachTest, testing::ValuesIn(Breaches()),
-                         [](const auto& tested) { return std::string(tested.param.name); });
+constexpr auto kBreachName = [](const auto& tested) { return std::string(tested.param.name); };
+INSTANTIATE_TEST_SUITE_P(OnAStage, BreachTest, testing::ValuesIn(BreachesOnAStage()), kBreachName);
+INSTANTIATE_TEST_SUITE_P(BetweenStages, BreachTest, testing::ValuesIn(BreachesBetweenStages()),
+                         kBreachName);
 
 TEST(BrokenLawsTest, SaysNoMoreThanTheLimit) {
   Schedule schedule = MakeSchedule({kOneF, 2, 1, 8});
