@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "parallel/comm/mutation.h"
 
 namespace plumbline {
 namespace {
@@ -30,90 +31,30 @@ std::string NeedsAverage(const RunConfig& config) {
   return config.train.calculate_per_token_loss ? "a loss per microbatch" : NeedsDp(config);
 }
 
-// Two neighbours of the same shape among the parameters.
-std::string NeedsEqualNeighbours(const RunConfig& config) {
-  const bool equal =
-      config.model.add_bias_linear || config.model.normalization == Normalization::kLayerNorm;
-  return equal ? NeedsDp(config) : "biases or --normalization LayerNorm";
+std::string NeedsBiasAndDp(const RunConfig& config) {
+  return config.model.add_bias_linear ? NeedsDp(config) : "biases in linear layers";
 }
 
-// A call that the rank believes done.
-class NoWork : public Work {
- public:
-  void Wait() override {}
-  bool Done() const override { return true; }
-};
-
-class BothWorks : public Work {
- public:
-  BothWorks(std::shared_ptr<Work> first, std::shared_ptr<Work> second)
-      : first_(std::move(first)), second_(std::move(second)) {}
-  void Wait() override {
-    first_->Wait();
-    second_->Wait();
-  }
-  bool Done() const override { return first_->Done() && second_->Done(); }
-
- private:
-  std::shared_ptr<Work> first_;
-  std::shared_ptr<Work> second_;
-};
-
-// Over data-parallel ranks, in step 1.
-bool IsGradientReduction(const CollectiveCall& call) {
-  return call.group.name.starts_with("dp") && call.op == CollectiveOp::kAllReduce &&
-         call.site.phase == Phase::kFinalize && call.site.quantity == Quantity::kMainGrad &&
-         call.site.step == 1;
+// The reduction of one of two gradients that follow each other and have the same shape, in step 1.
+bool IsOneOfTwoReductions(const CollectiveCall& call, int) {
+  const std::string layer = "decoder.layers.0.";
+  return call.op == CollectiveOp::kAllReduce && call.group.name.starts_with("dp") &&
+         call.site.phase == Phase::kFinalize && call.site.step == 1 &&
+         (call.site.tensor == layer + "self_attention.linear_proj.bias" ||
+          call.site.tensor == layer + "pre_mlp_layernorm.weight");
 }
 
-// Holds back one call and issues it after the next one of the same shape.
-class SwapTwo : public CommunicatorDecorator {
- public:
-  using CommunicatorDecorator::CommunicatorDecorator;
-
-  std::shared_ptr<Work> Issue(const CollectiveCall& call) override {
-    if (swapped_ || !IsGradientReduction(call)) return inner().Issue(call);
-    if (held_ == nullptr) {
-      held_ = std::make_unique<CollectiveCall>(call);
-      return std::make_shared<NoWork>();
-    }
-    if (call.input.shape() != held_->input.shape()) {
-      // The first pair of equal shapes is wanted: what was held goes ahead after all.
-      inner().Issue(*std::exchange(held_, std::make_unique<CollectiveCall>(call)))->Wait();
-      return std::make_shared<NoWork>();
-    }
-    swapped_ = true;
-    const std::shared_ptr<Work> ahead = inner().Issue(call);
-    return std::make_shared<BothWorks>(ahead, inner().Issue(*held_));
-  }
-
- private:
-  std::unique_ptr<CollectiveCall> held_;
-  bool swapped_ = false;
-};
-
-class SkipOne : public CommunicatorDecorator {
- public:
-  using CommunicatorDecorator::CommunicatorDecorator;
-
-  std::shared_ptr<Work> Issue(const CollectiveCall& call) override {
-    if (skipped_ || !IsGradientReduction(call)) return inner().Issue(call);
-    skipped_ = true;
-    return std::make_shared<NoWork>();
-  }
-
- private:
-  bool skipped_ = false;
-};
+bool IsFirstOfTwoReductions(const CollectiveCall& call, int global_rank) {
+  return IsOneOfTwoReductions(call, global_rank) && call.site.tensor.ends_with("bias");
+}
 
 // On the last rank of the world.
-template <class Decorator>
-void DecorateLastRank(Scenario& scenario) {
-  scenario.decorate = [](Rank& rank, Communicator& inner) -> std::unique_ptr<Communicator> {
-    if (rank.global_rank() != rank.world_size() - 1) {
-      return std::make_unique<CommunicatorDecorator>(inner);
-    }
-    return std::make_unique<Decorator>(inner);
+void MutateLastRank(Scenario& scenario, std::function<MutationRule()> make_rule) {
+  scenario.decorate = [make_rule](Rank& rank,
+                                  Communicator& inner) -> std::unique_ptr<Communicator> {
+    std::vector<MutationRule> rules;
+    if (rank.global_rank() == rank.world_size() - 1) rules.push_back(make_rule());
+    return std::make_unique<MutationCommunicator>(inner, std::move(rules));
   };
 }
 
@@ -154,9 +95,14 @@ std::vector<Planted> MakePlanted() {
        }},
       {"gradient-reductions-swapped",
        "the last rank issues two gradient all_reduces of the same shape in swapped order",
-       NeedsEqualNeighbours, DecorateLastRank<SwapTwo>},
-      {"gradient-reduction-skipped", "the last rank skips its first gradient all_reduce", NeedsDp,
-       DecorateLastRank<SkipOne>},
+       NeedsBiasAndDp,
+       [](Scenario& scenario) {
+         MutateLastRank(scenario, [] { return SwapWithNext(IsOneOfTwoReductions); });
+       }},
+      {"gradient-reduction-skipped", "the last rank skips a gradient all_reduce", NeedsBiasAndDp,
+       [](Scenario& scenario) {
+         MutateLastRank(scenario, [] { return Skip(IsFirstOfTwoReductions); });
+       }},
   };
 }
 
