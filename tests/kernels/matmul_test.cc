@@ -19,17 +19,16 @@ using testing::Scattered;
 template <class T>
 Tensor Chain(const Tensor& a, const Tensor& b) {
   const int64_t m = a.dim(0), k = a.dim(1), n = b.dim(1);
-  Tensor c = Tensor::Empty(kContext, kDTypeOf<T>, {m, n});
+  const std::vector<T> x = a.ToVector<T>(), y = b.ToVector<T>();
+  std::vector<T> c;
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       T sum = 0;
-      for (int64_t p = 0; p < k; ++p) {
-        sum = std::fma(a.at<T>({i, p}), b.at<T>({p, j}), sum);
-      }
-      c.at<T>({i, j}) = sum;
+      for (int64_t p = 0; p < k; ++p) sum = std::fma(x[i * k + p], y[p * n + j], sum);
+      c.push_back(sum);
     }
   }
-  return c;
+  return Tensor::FromVector<T>(kContext, {m, n}, c);
 }
 
 template <class T>
