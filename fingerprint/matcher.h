@@ -41,6 +41,11 @@ class Matcher {
     return records_[static_cast<size_t>(index)];
   }
 
+  // Adds the input's checksum, when it was not known at Add.
+  void SetBefore(int64_t index, const Checksum& before) {
+    records_[static_cast<size_t>(index)].before = before;
+  }
+
   // Record `index` is a member's call of the slot.
   void Arrive(MatchSlot& slot, int64_t index);
   // The two ends of a message have met.

@@ -33,6 +33,26 @@ Checksum ChecksumOf(const Tensor& tensor) {
   return {hash.low64, hash.high64};
 }
 
+struct ChecksumStream::State {
+  XXH3_state_t hash;
+};
+
+ChecksumStream::ChecksumStream() : state_(std::make_unique<State>()) {
+  XXH3_128bits_reset(&state_->hash);
+}
+ChecksumStream::~ChecksumStream() = default;
+ChecksumStream::ChecksumStream(ChecksumStream&&) noexcept = default;
+ChecksumStream& ChecksumStream::operator=(ChecksumStream&&) noexcept = default;
+
+void ChecksumStream::Update(const std::byte* bytes, size_t count) {
+  XXH3_128bits_update(&state_->hash, bytes, count);
+}
+
+Checksum ChecksumStream::Digest() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(&state_->hash);
+  return {hash.low64, hash.high64};
+}
+
 std::string ToString(const Checksum& checksum) {
   return fmt::format("{:016x}{:016x}", checksum.high, checksum.low);
 }

@@ -25,6 +25,22 @@ struct Checksum {
 Checksum ChecksumOf(const Tensor& tensor);
 std::string ToString(const Checksum& checksum);  // 32 hex digits
 
+// The same over a payload that comes in pieces, so that it can share a pass over memory.
+class ChecksumStream {
+ public:
+  ChecksumStream();
+  ~ChecksumStream();
+  ChecksumStream(ChecksumStream&&) noexcept;
+  ChecksumStream& operator=(ChecksumStream&&) noexcept;
+
+  void Update(const std::byte* bytes, size_t count);
+  Checksum Digest() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 // One call of one rank. `op` and `reduce_op` are names ("all_reduce", "sum"), so that this folder
 // knows only base/.
 struct CollectiveRecord {

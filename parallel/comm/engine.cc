@@ -166,7 +166,10 @@ void Engine::Launch(PendingCall& last) {
   for (const auto& call : collective.calls) CheckChanged(*call);
   MovePayloads(collective.calls, contexts_[last.global_rank]);
   collective.moved = true;
-  for (const auto& call : collective.calls) Wake(*call);
+  for (const auto& call : collective.calls) {
+    if (call->before_due) matcher_.SetBefore(call->record, call->before);
+    Wake(*call);
+  }
   collective.calls.clear();
 }
 

@@ -40,6 +40,11 @@ void Engine::Stop(std::string reason) {
   if (stopped_) return;
   stopped_ = true;
   stop_reason_ = std::move(reason);
+  // Before their ranks unwind, the records of calls that hang are completed.
+  for (PendingCall* call = first_pending_; call != nullptr; call = call->next) {
+    const bool due = call->before_due && call->delivery == Delivery::kNone && call->record >= 0;
+    if (due) matcher_.SetBefore(call->record, ChecksumOf(call->input));
+  }
   for (int rank = 0; rank < options_.size; ++rank) scheduler_.Unblock(rank);
 }
 

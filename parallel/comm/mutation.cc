@@ -84,9 +84,8 @@ size_t RowBytes(const Tensor& tensor) {
 std::pair<size_t, size_t> OwnSplit(const Tensor& side, const std::vector<int64_t>& splits,
                                    size_t position, size_t size) {
   if (splits.empty()) return {side.bytes() / size * position, side.bytes() / size};
-  const int64_t before =
-      std::accumulate(splits.begin(), splits.begin() + static_cast<std::ptrdiff_t>(position),
-                      int64_t{0});
+  const int64_t before = std::accumulate(
+      splits.begin(), splits.begin() + static_cast<std::ptrdiff_t>(position), int64_t{0});
   return {RowBytes(side) * static_cast<size_t>(before),
           RowBytes(side) * static_cast<size_t>(splits[position])};
 }
@@ -154,9 +153,8 @@ MutationRule Drop(CallPredicate predicate) {
 }
 
 MutationRule Skip(CallPredicate predicate) {
-  return When(std::move(predicate), [](const CollectiveCall&, Communicator&) {
-    return std::make_shared<NoWork>();
-  });
+  return When(std::move(predicate),
+              [](const CollectiveCall&, Communicator&) { return std::make_shared<NoWork>(); });
 }
 
 MutationRule ChangeReduceOp(CallPredicate predicate, ReduceOp op) {
@@ -170,31 +168,31 @@ MutationRule ChangeGroup(CallPredicate predicate, std::function<Group(const Grou
 }
 
 MutationRule ChangeCall(CallPredicate predicate, std::function<void(CollectiveCall&)> change) {
-  return When(std::move(predicate), [change = std::move(change)](const CollectiveCall& call,
-                                                                 Communicator& inner) {
-    CollectiveCall changed = call;
-    change(changed);
-    return inner.Issue(changed);
-  });
+  return When(std::move(predicate),
+              [change = std::move(change)](const CollectiveCall& call, Communicator& inner) {
+                CollectiveCall changed = call;
+                change(changed);
+                return inner.Issue(changed);
+              });
 }
 
 MutationRule SwapWithNext(CallPredicate predicate) {
-  return When(std::move(predicate),
-              [held = std::optional<CollectiveCall>()](
-                  const CollectiveCall& call,
-                  Communicator& inner) mutable -> std::shared_ptr<Work> {
-                if (!held) {
-                  held = call;
-                  held->blocking = false;
-                  return std::make_shared<NoWork>();
-                }
-                CollectiveCall second = call;
-                second.blocking = false;
-                const CollectiveCall first = *std::exchange(held, std::nullopt);
-                const std::shared_ptr<Work> ahead = inner.Issue(second);
-                const std::shared_ptr<Work> behind = inner.Issue(first);
-                return std::make_shared<FollowedWork>(ahead, [behind] { behind->Wait(); });
-              });
+  return When(
+      std::move(predicate),
+      [held = std::optional<CollectiveCall>()](
+          const CollectiveCall& call, Communicator& inner) mutable -> std::shared_ptr<Work> {
+        if (!held) {
+          held = call;
+          held->blocking = false;
+          return std::make_shared<NoWork>();
+        }
+        CollectiveCall second = call;
+        second.blocking = false;
+        const CollectiveCall first = *std::exchange(held, std::nullopt);
+        const std::shared_ptr<Work> ahead = inner.Issue(second);
+        const std::shared_ptr<Work> behind = inner.Issue(first);
+        return std::make_shared<FollowedWork>(ahead, [behind] { behind->Wait(); });
+      });
 }
 
 MutationRule DelayUntilWait(CallPredicate predicate) {
@@ -208,7 +206,8 @@ MutationRule ScaleResult(CallPredicate predicate, double factor) {
     if (!output.defined()) return;
     DispatchScalar(output.dtype(), [&]<class T>() {
       T* values = output.data<T>();
-      for (int64_t i = 0; i < output.elements(); ++i) values[i] *= ScalarTraits<T>::FromDouble(factor);
+      for (int64_t i = 0; i < output.elements(); ++i)
+        values[i] *= ScalarTraits<T>::FromDouble(factor);
     });
   });
 }

@@ -58,6 +58,9 @@ bool SameArithmetic(Calls calls) {
 // another's input.
 void ReduceMixed(Calls calls, const Context& context) {
   for (const auto& call : calls) {
+    if (call->before_due) call->before = ChecksumOf(call->input);
+  }
+  for (const auto& call : calls) {
     std::vector<Tensor> inputs;
     for (const auto& peer : calls) {
       const Tensor whole = BytesAs(peer->input, call->input, context).View({-1});
@@ -74,8 +77,10 @@ void ReduceMixed(Calls calls, const Context& context) {
 }
 
 // targets[0] = reduction over the sources, chunk by chunk, copied to the other targets at once.
+// `checksums`: of the sources, taken on the way; nullptr for none.
 void ReduceToAll(ReduceOp op, const std::vector<const Tensor*>& sources,
-                 const std::vector<Tensor*>& targets) {
+                 const std::vector<Tensor*>& targets,
+                 const std::vector<ChecksumStream*>& checksums) {
   const int64_t size = static_cast<int64_t>(SizeOf(sources[0]->dtype()));
   const int64_t elements = sources[0]->elements();
   const int64_t chunk = kChunkBytes / size;
@@ -94,7 +99,10 @@ void ReduceToAll(ReduceOp op, const std::vector<const Tensor*>& sources,
   for (const Tensor& part : parts) part_pointers.push_back(&part);
   for (int64_t begin = 0; begin < elements; begin += chunk) {
     const int64_t end = std::min(elements, begin + chunk);
-    for (size_t s = 0; s < flat.size(); ++s) parts[s] = flat[s].Slice(0, begin, end);
+    for (size_t s = 0; s < flat.size(); ++s) {
+      parts[s] = flat[s].Slice(0, begin, end);
+      if (checksums[s] != nullptr) checksums[s]->Update(parts[s].raw(), parts[s].bytes());
+    }
     Tensor target = flat_target.Slice(0, begin, end);
     Reduce(op, part_pointers, target);
     for (size_t t = 1; t < targets.size(); ++t) {
@@ -106,17 +114,22 @@ void ReduceToAll(ReduceOp op, const std::vector<const Tensor*>& sources,
 void AllReduce(Calls calls, const Context& context) {
   std::vector<const Tensor*> sources;
   std::vector<Tensor*> targets;
+  std::vector<ChecksumStream> streams;
+  std::vector<ChecksumStream*> due;
+  streams.reserve(calls.size());  // they stay where they are
   Tensor staged;
   for (const auto& call : calls) {
     sources.push_back(&call->input);
     if (call->blocking) targets.push_back(&call->output);
+    due.push_back(call->before_due ? &streams.emplace_back() : nullptr);
   }
   if (targets.size() < calls.size()) {
     staged = Stage(*calls[0], context);
     targets.push_back(&staged);
   }
-  ReduceToAll(calls[0]->reduce_op, sources, targets);
+  ReduceToAll(calls[0]->reduce_op, sources, targets, due);
   for (const auto& call : calls) {
+    if (call->before_due) call->before = due[static_cast<size_t>(call->position)]->Digest();
     call->delivery = call->blocking ? Delivery::kInOutput : Delivery::kStaged;
     if (!call->blocking) call->result = staged;
   }

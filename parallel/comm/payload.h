@@ -21,8 +21,8 @@ using Calls = std::span<const std::shared_ptr<PendingCall>>;
 bool FitTogether(Calls calls);
 bool FitTogether(const PendingCall& send, const PendingCall& recv);
 
-// Writes the outputs of blocking calls, and stages those of the others (Delivery). `context`
-// provides the staging memory.
+// Writes the outputs of blocking calls, and stages those of the others (Delivery); takes the
+// checksums that are due. `context` provides the staging memory.
 void MovePayloads(Calls calls, const Context& context);
 void MoveMessage(PendingCall& send, PendingCall& recv, const Context& context);
 

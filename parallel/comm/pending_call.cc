@@ -184,7 +184,13 @@ void TakeOff(PendingCall& call, const Context& context, bool record_checksum, bo
   const bool copy = overlap && !(call.blocking && SafeInPlace(call));
   // A caller that waits can't change its buffer.
   call.watched = watch && !copy && !call.blocking && ReadsInput(call);
-  if ((record_checksum && ReadsInput(call)) || call.watched) call.before = ChecksumOf(call.input);
+  // Of a payload beyond the cache a pass of its own would be a visible cost; the buffer of a caller
+  // that waits is the same later on.
+  constexpr size_t kOwnPass = size_t{256} << 10;
+  call.before_due = record_checksum && !copy && call.blocking &&
+                    call.op == CollectiveOp::kAllReduce && call.input.bytes() > kOwnPass;
+  const bool wanted = record_checksum && ReadsInput(call) && !call.before_due;
+  if (wanted || call.watched) call.before = ChecksumOf(call.input);
   if (copy) call.input = call.input.Clone(context, MemoryCategory::kCommunication);
   if (!call.blocking && call.output.defined()) call.output.FillPoison();
 }

@@ -55,7 +55,8 @@ struct PendingCall : public Work {
   bool blocking = false;  // nobody looks at the buffers before Wait returns
   bool waiting = false;   // the rank is blocked in Wait
   bool watched = false;   // the input is the caller's buffer, and `before` tells whether it changed
-  bool unfit = false;     // its partners' calls don't fit: it hangs
+  bool before_due = false;  // `before` is taken along when the payload is read
+  bool unfit = false;       // its partners' calls don't fit: it hangs
   bool finished = false;
   Delivery delivery = Delivery::kNone;
   Tensor input;  // the caller's buffer, or the copy that was taken at issue

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -34,6 +35,19 @@ TEST(Checksum, StridesDontMatter) {
     EXPECT_EQ(ChecksumOf(view), ChecksumOf(view.Clone(Context())));
   }
   EXPECT_FALSE(ChecksumOf(x) == ChecksumOf(x.Transpose(0, 1)));
+}
+
+TEST(Checksum, OfPiecesIsThatOfTheWhole) {
+  std::vector<double> values(3000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
+  const Tensor x = Tensor::FromVector<double>(Context(), {3000}, values);
+  for (size_t piece : {1u, 100u, 4096u, 24000u}) {
+    ChecksumStream stream;
+    for (size_t begin = 0; begin < x.bytes(); begin += piece) {
+      stream.Update(x.raw() + begin, std::min(piece, x.bytes() - begin));
+    }
+    EXPECT_EQ(stream.Digest(), ChecksumOf(x)) << piece;
+  }
 }
 
 CollectiveRecord Example() {

@@ -185,6 +185,38 @@ std::vector<Finding> RunChange(bool change, bool waits, bool message, uint64_t s
   return result.findings;
 }
 
+TEST(RecordChecksums, AreThoseOfInputAndOutputWhateverTheSize) {
+  for (const int64_t elements : {int64_t{10}, int64_t{100000}}) {
+    for (const bool async : {false, true}) {
+      for (const bool hangs : {false, true}) {
+        WorldOptions options = Options(3);
+        World world(options);
+        Checksum before[3];
+        Checksum after;
+        const WorldResult result = world.Run([&](Rank& rank) {
+          const int me = rank.global_rank();
+          Tensor x = Filled(rank.context(), elements, me + 1);
+          before[me] = ChecksumOf(x);
+          if (me == 2 && hangs) return;
+          const Group group = Range("dp", 0, 3);
+          if (async) {
+            rank.comm().AllReduceAsync(x, ReduceOp::kSum, group, SiteOf("x"))->Wait();
+          } else {
+            rank.comm().AllReduce(x, ReduceOp::kSum, group, SiteOf("x"));
+          }
+          after = ChecksumOf(x);
+        });
+        EXPECT_EQ(result.completed, !hangs);
+        ASSERT_EQ(result.records.size(), hangs ? 2u : 3u);
+        for (const CollectiveRecord& record : result.records) {
+          EXPECT_EQ(record.before, before[record.global_rank]) << elements;
+          EXPECT_EQ(record.after, hangs ? Checksum() : after);
+        }
+      }
+    }
+  }
+}
+
 TEST(PayloadChanged, IsFoundOnEverySchedule) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     for (const bool message : {false, true}) {
