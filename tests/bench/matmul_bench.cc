@@ -6,10 +6,11 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <ctime>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/context.h"
@@ -41,18 +42,23 @@ View<T> ViewOf(const Tensor& x) {
   return View<T>(x.data<T>(), x.dim(0), x.dim(1));
 }
 
+// Processor seconds of this thread, which other programs on the machine do not add to.
+double CpuSeconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 // Seconds per call of each of two functions: the least over rounds in which they take turns, so
 // that both see the same neighbours on the machine.
 template <class F, class G>
 std::pair<double, double> LeastSeconds(double flops, F ours, G theirs) {
-  using Clock = std::chrono::steady_clock;
   constexpr int kRounds = 60;
   const int64_t repeats = std::max<int64_t>(1, static_cast<int64_t>(2e7 / std::max(flops, 1.0)));
   const auto once = [repeats](auto& f) {
-    const Clock::time_point begin = Clock::now();
+    const double begin = CpuSeconds();
     for (int64_t i = 0; i < repeats; ++i) f();
-    return std::chrono::duration<double>(Clock::now() - begin).count() /
-           static_cast<double>(repeats);
+    return (CpuSeconds() - begin) / static_cast<double>(repeats);
   };
   double least_ours = 1e9;
   double least_theirs = 1e9;
