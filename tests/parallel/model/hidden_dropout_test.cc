@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/compare.h"
+#include "base/rng.h"
+#include "kernels/dropout.h"
 #include "parallel/tensor/parameter.h"
 #include "parallel/tensor/tap.h"
 #include "tests/parallel/tensor/module_world.h"
@@ -45,6 +47,22 @@ TEST(HiddenDropout, TheMaskDoesNotDependOnTheLayout) {
   const Microbatch microbatch = Samples({4, 5});
   const Tensor whole = Mask(1, 0.4, {.data = &microbatch});
   for (int tp : {2, 4, 8}) EXPECT_TRUE(BitEqual(Mask(tp, 0.4, {.data = &microbatch}), whole));
+}
+
+TEST(HiddenDropout, TheMaskIsTheOneOfGlobalPositions) {
+  const Microbatch microbatch = Samples({4, 5});
+  const RunConfig config = DropoutConfig(1, 0.4);
+  const int64_t hidden = config.model.hidden_size;
+  Tensor ones = ZeroTensor({8, 2, hidden});
+  for (int64_t i = 0; i < ones.elements(); ++i) ones.data<double>()[i] = 1;
+  const DropoutKey key = {.probability = 0.4,
+                          .seed = config.train.seed,
+                          .step = 3,
+                          .site_hash = HashOfName("a.dropout"),
+                          .samples = {4, 5}};
+  const std::vector<int64_t> rows = {0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_TRUE(BitEqual(Mask(2, 0.4, {.step = 3, .data = &microbatch}),
+                       Dropout(Context{}, ones, key, rows, 0, hidden)));
 }
 
 TEST(HiddenDropout, EveryPartOfTheKeyMatters) {

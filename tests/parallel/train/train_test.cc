@@ -183,7 +183,7 @@ TEST(Train, MainGradIsTheDerivativeOfTheStepsLoss) {
       options.parameters = &moved;
       return RunLayout(config, options).At("step 1 finalize lm_loss value")[0];
     };
-    const double h = 2e-4;
+    const double h = 3e-5;
     const double derivative =
         (8 * (loss_at(h) - loss_at(-h)) - (loss_at(2 * h) - loss_at(-2 * h))) / (12 * h);
     double product = 0;
