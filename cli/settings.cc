@@ -47,7 +47,7 @@ std::vector<Setting> ModelSettings(const TransformerConfig& model) {
                                                                        : std::string("LayerNorm")},
       {"norm-epsilon", model.norm_epsilon},
       {"disable-bias-linear", !model.add_bias_linear},
-      {"add-qkv-bias", model.qkv_bias()},
+      {"add-qkv-bias", model.add_qkv_bias},
       {"untie-embeddings-and-output-weights", !model.tied_embeddings},
       {"init-method-std", model.init_method_std},
       {"hidden-dropout", model.hidden_dropout},
@@ -84,6 +84,25 @@ std::vector<Setting> TrainingSettings(const TrainConfig& train) {
   };
 }
 
+bool Acts(const std::string& name, const RunConfig& config) {
+  const TransformerConfig& model = config.model;
+  const bool adam = config.train.optimizer == OptimizerKind::kAdam;
+  if (name.starts_with("adam-")) return adam;
+  if (name == "sgd-momentum") return !adam;
+  if (name == "gqa-policy") return model.num_query_groups < config.parallel.tp;
+  if (name == "rope-scaling-factor") return model.rope_scaling == RopeScaling::kLlama3;
+  if (name == "rotary-seq-len-interpolation-factor") {
+    return model.rope_scaling == RopeScaling::kLinear;
+  }
+  if (name.starts_with("rotary-") || name == "use-rope-scaling") {
+    return model.position_embedding == PositionEmbedding::kRope;
+  }
+  if (name == "max-position-embeddings") {
+    return model.position_embedding == PositionEmbedding::kLearnedAbsolute;
+  }
+  return true;
+}
+
 // Arguments that settle the value of another one.
 const std::vector<std::pair<const char*, const char*>>& SettledBy() {
   static const std::vector<std::pair<const char*, const char*>> pairs = {
@@ -98,8 +117,9 @@ const std::vector<std::pair<const char*, const char*>>& SettledBy() {
 
 // Arguments that say how a result is shown, or that RepeatLine spells out itself.
 bool LeftOut(const std::string& name) {
-  constexpr std::array<std::string_view, 8> kNames = {"json",
+  constexpr std::array<std::string_view, 9> kNames = {"json",
                                                       "timings",
+                                                      "max-findings",
                                                       "config",
                                                       "world-size",
                                                       "tensor-model-parallel-size",
@@ -123,6 +143,7 @@ std::vector<Setting> DescribeSettings(const RunConfig& config, const GivenArgume
   }
   for (Setting& setting : settings) {
     setting.given = given.Has(setting.name);
+    setting.acts = Acts(setting.name, config);
     for (const auto& [other, name] : SettledBy()) {
       if (setting.name == name && given.Has(other)) setting.given = true;
     }

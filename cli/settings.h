@@ -19,6 +19,7 @@ struct Setting {
   std::string name;  // of the argument, without dashes
   SettingValue value;
   bool given = false;
+  bool acts = true;  // false: without effect beside the others, as rotary settings without rope
 };
 
 // Layout, model and training, in the table's order.

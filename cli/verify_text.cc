@@ -49,11 +49,11 @@ std::string TrainText(const RunConfig& config) {
                      train.calculate_per_token_loss ? "loss per token" : "loss per microbatch");
 }
 
-// Settings that were not given, as arguments. A flag that is off is left out.
+// Settings that act and were not given, as arguments. A flag that is off is left out.
 std::vector<std::string> NotGiven(const RunOptions& options) {
   std::vector<std::string> words;
   for (const Setting& setting : options.settings) {
-    if (setting.given) continue;
+    if (setting.given || !setting.acts) continue;
     const bool* flag = std::get_if<bool>(&setting.value);
     if (flag == nullptr) {
       words.push_back(fmt::format("--{} {}", setting.name, ToText(setting.value)));
@@ -64,25 +64,44 @@ std::vector<std::string> NotGiven(const RunOptions& options) {
   return words;
 }
 
-std::string FindingText(const Console& console, const Finding& finding, size_t number) {
+std::string RanksText(const Finding& finding) {
+  std::string text = fmt::format("{}", fmt::join(finding.ranks, ", "));
+  if (finding.group.empty()) return text;
+  return text + (text.empty() ? "" : " ") + "in " + finding.group;
+}
+
+// All that is known. What a mistake of this kind usually is stands at the end of the message.
+std::string FirstFindingText(const Console& console, const Finding& finding) {
   std::vector<std::vector<std::string>> rows;
   const auto add = [&rows](const char* label, const std::string& text) {
-    if (!text.empty()) rows.push_back({"   ", label, text});
+    if (!text.empty()) rows.push_back({std::string("  ") + label, text});
   };
-  add("site", ToString(finding.site));
-  std::vector<std::string> who;
-  if (!finding.ranks.empty()) who.push_back(fmt::format("{}", fmt::join(finding.ranks, ", ")));
-  if (!finding.group.empty()) who.push_back("in " + finding.group);
-  add("ranks", fmt::format("{}", fmt::join(who, " ")));
+  add("where", ToString(finding.site));
+  add("ranks", RanksText(finding));
   add("actual", finding.actual);
-  add("expected", finding.reference);
+  add("reference", finding.reference);
   if (!finding.formula.empty()) {
-    add("formula", fmt::format("{}   (residual {:.2g})", finding.formula, finding.residual));
+    add("formula", fmt::format("{} (residual {:.2g})", finding.formula, finding.residual));
+  }
+  constexpr std::string_view kUsually = "; usually ";
+  const size_t usually = finding.message.rfind(kUsually);
+  if (usually != std::string::npos) {
+    add("usually", finding.message.substr(usually + kUsually.size()));
+  } else if (finding.formula.empty()) {
+    add("says", finding.message);
   }
   add("repeat", finding.repeat);
-  return fmt::format("{}. {}  {}\n{}", number,
-                     Paint(console, Colour::kRed, std::string(Name(finding.kind))), finding.message,
+  return fmt::format("first divergence: {}\n{}",
+                     Paint(console, Colour::kRed, std::string(Name(finding.kind))),
                      FormatTable(rows, {}));
+}
+
+std::string LaterFindingsText(const std::vector<Finding>& findings) {
+  std::string text = "then\n";
+  for (size_t i = 1; i < findings.size(); ++i) {
+    text += fmt::format("  {}  {}\n", Name(findings[i].kind), findings[i].message);
+  }
+  return text;
 }
 
 std::string ComparedTable(const Verdict& verdict) {
@@ -125,9 +144,8 @@ std::string RunText(const RunOptions& options, int64_t data_bytes) {
 
 std::string VerdictText(const Console& console, const RunOptions& options, const Verdict& verdict) {
   std::string text = "\n" + ComparedTable(verdict) + "\n";
-  for (size_t i = 0; i < verdict.findings.size(); ++i) {
-    text += FindingText(console, verdict.findings[i], i + 1) + "\n";
-  }
+  if (!verdict.findings.empty()) text += FirstFindingText(console, verdict.findings[0]) + "\n";
+  if (verdict.findings.size() > 1) text += LaterFindingsText(verdict.findings) + "\n";
   const int ranks = options.config.parallel.world_size();
   if (verdict.pass) {
     int64_t tensors = 0;

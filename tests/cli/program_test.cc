@@ -33,7 +33,7 @@ std::string ReadAll(const std::string& path) {
 std::string InTempDir(const std::string& name) { return testing::TempDir() + "/" + name; }
 
 // `words` as a shell reads them; `environment` as "NAME=value ...".
-Outcome Run(const std::string& words, const std::string& environment = "") {
+Outcome Plumbline(const std::string& words, const std::string& environment = "") {
   const std::string out = InTempDir("out");
   const std::string err = InTempDir("err");
   const std::string command = environment + " cli/plumbline " + words + " >" + out + " 2>" + err;
@@ -52,7 +52,7 @@ std::string DataFile() {
 class ErrorTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(ErrorTest, TakesOneLineOnStandardErrorAndExitsWithTwo) {
-  const Outcome outcome = Run(GetParam());
+  const Outcome outcome = Plumbline(GetParam());
   EXPECT_EQ(outcome.status, 2);
   EXPECT_EQ(outcome.out, "");
   EXPECT_THAT(outcome.err, StartsWith("plumbline: "));
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(ProgramTest, HelpAndListsGoToStandardOutput) {
   for (const char* words : {"--help", "verify --help", "layout -h", "golden --help", "--version",
                             "plants", "arguments"}) {
-    const Outcome outcome = Run(words);
+    const Outcome outcome = Plumbline(words);
     EXPECT_EQ(outcome.status, 0) << words;
     EXPECT_NE(outcome.out, "") << words;
     EXPECT_EQ(outcome.err, "") << words;
@@ -86,7 +86,7 @@ TEST(ProgramTest, HelpAndListsGoToStandardOutput) {
 
 TEST(ProgramTest, VerifyPassesInPlainTextThroughAPipe) {
   const Outcome outcome =
-      Run("verify --tp 2 --sp --train-iters 2 --log-interval 5 --data " + DataFile());
+      Plumbline("verify --tp 2 --sp --train-iters 2 --log-interval 5 --data " + DataFile());
   EXPECT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.err, "");
   EXPECT_THAT(outcome.out, HasSubstr("\nPASS  "));
@@ -96,7 +96,7 @@ TEST(ProgramTest, VerifyPassesInPlainTextThroughAPipe) {
 }
 
 TEST(ProgramTest, SequenceParallelismOnOneRankIsSwitchedOffInOneLine) {
-  const Outcome outcome = Run("verify --tp 1 --sp --train-iters 1 --data " + DataFile());
+  const Outcome outcome = Plumbline("verify --tp 1 --sp --train-iters 1 --data " + DataFile());
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.out, HasSubstr("--sequence-parallel is switched off"));
 }
@@ -104,24 +104,25 @@ TEST(ProgramTest, SequenceParallelismOnOneRankIsSwitchedOffInOneLine) {
 TEST(ProgramTest, PathsCountFromWhereThePersonIs) {
   DataFile();
   const std::string here = "BUILD_WORKING_DIRECTORY=" + testing::TempDir();
-  EXPECT_EQ(Run("verify --train-iters 1 --data text.txt", here).status, 0);
-  EXPECT_EQ(Run("verify --train-iters 1 --data text.txt").status, 2);
+  EXPECT_EQ(Plumbline("verify --train-iters 1 --data text.txt", here).status, 0);
+  EXPECT_EQ(Plumbline("verify --train-iters 1 --data text.txt").status, 2);
 }
 
 TEST(ProgramTest, TheSameArgumentsGiveTheSameBytes) {
   const std::string words = "verify --tp 2 --sp --seed 5 --json --data " + DataFile();
-  const Outcome first = Run(words);
+  const Outcome first = Plumbline(words);
   EXPECT_EQ(first.status, 0);
-  EXPECT_EQ(Run(words).out, first.out);
-  const std::string other = Run("verify --tp 2 --sp --seed 6 --json --data " + DataFile()).out;
+  EXPECT_EQ(Plumbline(words).out, first.out);
+  const std::string other =
+      Plumbline("verify --tp 2 --sp --seed 6 --json --data " + DataFile()).out;
   EXPECT_NE(other, first.out);
 }
 
 TEST(ProgramTest, SchedulesChangeNothingThatIsCompared) {
   Json expected;
   for (int seed = 1; seed <= 10; ++seed) {
-    const Outcome outcome =
-        Run("verify --tp 2 --sp --train-iters 1 --json --schedule-seed " + std::to_string(seed));
+    const Outcome outcome = Plumbline("verify --tp 2 --sp --train-iters 1 --json --schedule-seed " +
+                                      std::to_string(seed));
     ASSERT_EQ(outcome.status, 0);
     const Json compared = Json::parse(outcome.out)["compared"];
     if (seed == 1) expected = compared;
@@ -130,7 +131,7 @@ TEST(ProgramTest, SchedulesChangeNothingThatIsCompared) {
 }
 
 TEST(ProgramTest, JsonFollowsItsSchema) {
-  const Outcome outcome = Run("verify --tp 2 --json --train-iters 1 --data " + DataFile());
+  const Outcome outcome = Plumbline("verify --tp 2 --json --train-iters 1 --data " + DataFile());
   ASSERT_EQ(outcome.status, 0);
   EXPECT_EQ(outcome.err, "");
   const Json json = Json::parse(outcome.out);
@@ -152,13 +153,14 @@ TEST(ProgramTest, JsonFollowsItsSchema) {
     EXPECT_TRUE(compared.at("worst").get<double>() <= compared.at("bound").get<double>());
     EXPECT_TRUE(compared.at("where").is_null() || compared.at("where").contains("tensor"));
   }
-  EXPECT_TRUE(Json::parse(Run("verify --train-iters 1 --json --timings").out).contains("timings"));
+  EXPECT_TRUE(
+      Json::parse(Plumbline("verify --train-iters 1 --json --timings").out).contains("timings"));
 }
 
 TEST(ProgramTest, AFindingHasAllItsMembersAndRepeats) {
   const std::string words =
       "verify --tp 2 --sp --plant sp-norm-gradient-not-summed --data " + DataFile();
-  const Outcome outcome = Run(words + " --json");
+  const Outcome outcome = Plumbline(words + " --json");
   ASSERT_EQ(outcome.status, 1);
   const Json json = Json::parse(outcome.out);
   EXPECT_EQ(json.at("verdict"), "fail");
@@ -179,22 +181,22 @@ TEST(ProgramTest, AFindingHasAllItsMembersAndRepeats) {
   // The repeat line gives the same findings.
   const std::string repeat = finding.at("repeat");
   ASSERT_THAT(repeat, StartsWith("plumbline verify "));
-  const Outcome again = Run(repeat.substr(std::string("plumbline ").size()) + " --json");
+  const Outcome again = Plumbline(repeat.substr(std::string("plumbline ").size()) + " --json");
   EXPECT_EQ(Json::parse(again.out).at("findings"), json.at("findings"));
-  EXPECT_EQ(Run(words).status, 1);
-  EXPECT_THAT(Run(words).out, HasSubstr("\nFAIL  "));
+  EXPECT_EQ(Plumbline(words).status, 1);
+  EXPECT_THAT(Plumbline(words).out, HasSubstr("\nFAIL  "));
 }
 
 TEST(ProgramTest, EveryPlantedMistakeIsFoundAndItsCleanTwinPasses) {
   const std::string setup = "verify --tp 2 --dp 3 --sp --train-iters 2 ";
-  EXPECT_EQ(Run(setup).status, 0);
-  const std::string plants = Run("plants").out;
+  EXPECT_EQ(Plumbline(setup).status, 0);
+  const std::string plants = Plumbline("plants").out;
   std::istringstream lines(plants);
   std::string line;
   int count = 0;
   while (std::getline(lines, line)) {
     const std::string name = line.substr(0, line.find(' '));
-    const Outcome outcome = Run(setup + "--plant " + name);
+    const Outcome outcome = Plumbline(setup + "--plant " + name);
     EXPECT_EQ(outcome.status, 1) << name << "\n" << outcome.out << outcome.err;
     ++count;
   }
@@ -202,15 +204,15 @@ TEST(ProgramTest, EveryPlantedMistakeIsFoundAndItsCleanTwinPasses) {
 }
 
 TEST(ProgramTest, ALaunchLineCanBePasted) {
-  const Outcome outcome =
-      Run("verify torchrun --nproc-per-node 4 --nnodes 1 pretrain_gpt.py "
-          "--tensor-model-parallel-size 2 --sequence-parallel --num-layers 1 --hidden-size 64 "
-          "--num-attention-heads 8 --group-query-attention --num-query-groups 2 --swiglu "
-          "--normalization RMSNorm --position-embedding-type rope --disable-bias-linear "
-          "--untie-embeddings-and-output-weights --micro-batch-size 1 --global-batch-size 4 "
-          "--seq-length 16 --lr 1e-3 --lr-decay-style constant --train-iters 1 --use-flash-attn "
-          "--data-path 0.5 a 0.5 b --tokenizer-type GPT2BPETokenizer --save x --log-interval 1 "
-          "--json");
+  const Outcome outcome = Plumbline(
+      "verify torchrun --nproc-per-node 4 --nnodes 1 pretrain_gpt.py "
+      "--tensor-model-parallel-size 2 --sequence-parallel --num-layers 1 --hidden-size 64 "
+      "--num-attention-heads 8 --group-query-attention --num-query-groups 2 --swiglu "
+      "--normalization RMSNorm --position-embedding-type rope --disable-bias-linear "
+      "--untie-embeddings-and-output-weights --micro-batch-size 1 --global-batch-size 4 "
+      "--seq-length 16 --lr 1e-3 --lr-decay-style constant --train-iters 1 --use-flash-attn "
+      "--data-path 0.5 a 0.5 b --tokenizer-type GPT2BPETokenizer --save x --log-interval 1 "
+      "--json");
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const Json json = Json::parse(outcome.out);
   EXPECT_EQ(json.at("world_size"), 4);
@@ -219,10 +221,11 @@ TEST(ProgramTest, ALaunchLineCanBePasted) {
 }
 
 TEST(ProgramTest, LayoutNamesPartnersAndPieces) {
-  const Outcome text = Run("layout --tp 2 --pp 2 --dp 2 --order tp-pp-dp");
+  const Outcome text = Plumbline("layout --tp 2 --pp 2 --dp 2 --order tp-pp-dp");
   EXPECT_EQ(text.status, 0);
   EXPECT_THAT(text.out, HasSubstr("{0,4}"));
-  const Outcome outcome = Run("layout --tp 2 --pp 2 --dp 2 --order tp-pp-dp --json --param all");
+  const Outcome outcome =
+      Plumbline("layout --tp 2 --pp 2 --dp 2 --order tp-pp-dp --json --param all");
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const Json json = Json::parse(outcome.out);
   EXPECT_EQ(json.at("groups").at("dp")[0], Json::array({0, 4}));
@@ -239,10 +242,11 @@ TEST(ProgramTest, LayoutNamesPartnersAndPieces) {
 }
 
 TEST(ProgramTest, LayoutShowsInterleavedAndPaddedRows) {
-  const Json json = Json::parse(Run("layout --tp 2 --swiglu --ffn-hidden-size 8 --json --param "
-                                    "decoder.layers.0.mlp.linear_fc1.weight --param "
-                                    "embedding.word_embeddings.weight")
-                                    .out);
+  const Json json =
+      Json::parse(Plumbline("layout --tp 2 --swiglu --ffn-hidden-size 8 --json --param "
+                            "decoder.layers.0.mlp.linear_fc1.weight --param "
+                            "embedding.word_embeddings.weight")
+                      .out);
   const Json& table = json.at("parameters")[0];
   EXPECT_EQ(table.at("name"), "embedding.word_embeddings.weight");
   EXPECT_EQ(table.at("pieces")[1].at("axes")[0], Json::parse("[[126,250],[-1,-1]]"));
@@ -253,13 +257,13 @@ TEST(ProgramTest, LayoutShowsInterleavedAndPaddedRows) {
 
 TEST(ProgramTest, GoldenFilesAreRepeated) {
   const std::string file = "tests/golden/llama_gqa_swiglu.safetensors";
-  const Outcome outcome = Run("golden " + file + " --json");
+  const Outcome outcome = Plumbline("golden " + file + " --json");
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const Json json = Json::parse(outcome.out);
   EXPECT_EQ(json.at("verdict"), "pass");
   EXPECT_EQ(json.at("files")[0].at("file"), file);
   EXPECT_FALSE(json.at("files")[0].at("quantities").empty());
-  EXPECT_THAT(Run("golden " + file).out, HasSubstr("PASS"));
+  EXPECT_THAT(Plumbline("golden " + file).out, HasSubstr("PASS"));
 }
 
 TEST(ProgramTest, AChangedGoldenFileFails) {
@@ -269,7 +273,7 @@ TEST(ProgramTest, AChangedGoldenFileFails) {
   bytes.back() = static_cast<char>(bytes.back() ^ 0x80);
   const std::string path = InTempDir("changed.safetensors");
   std::ofstream(path, std::ios::binary) << bytes;
-  const Outcome outcome = Run("golden " + path);
+  const Outcome outcome = Plumbline("golden " + path);
   EXPECT_EQ(outcome.status, 1) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("FAIL"));
 }
