@@ -70,7 +70,7 @@ const std::vector<Section>& Model() {
            {"no-bias-gelu-fusion", "", "",
             "the erf form of GELU; else with a bias the tanh form, as Megatron's fused kernel"},
            {"normalization", "", "LayerNorm|RMSNorm", "the norms"},
-           {"norm-epsilon", "", "X", "under the norms' square root"},
+           {"norm-epsilon", "layernorm-epsilon", "X", "under the norms' square root"},
            {"disable-bias-linear", "", "", "no biases in linear layers"},
            {"add-qkv-bias", "", "", "a bias on linear_qkv even so"},
            {"untie-embeddings-and-output-weights", "", "", "an output weight of its own"},

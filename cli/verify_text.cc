@@ -4,7 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
+#include <sstream>
 #include <vector>
 
 namespace plumbline {
@@ -21,6 +22,11 @@ std::string Block(const std::string& label, const std::vector<std::string>& word
   if (words.empty()) return "";
   std::string text = Wrap(words, kIndent, kWidth);
   return text.replace(0, label.size(), label);
+}
+
+std::vector<std::string> WordsOf(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), std::istream_iterator<std::string>()};
 }
 
 std::string Plural(int64_t count, const std::string& noun) {
@@ -126,8 +132,8 @@ std::string RunText(const RunOptions& options, int64_t data_bytes) {
                             Plural(parallel.world_size(), "rank"), parallel.tp, parallel.dp,
                             parallel.sequence_parallel ? ", sequence parallel" : "", parallel.order,
                             Name(options.config.dtype), options.config.train.seed));
-  text += Line("model", ModelText(options.config.model));
-  text += Line("training", TrainText(options.config));
+  text += Block("model", WordsOf(ModelText(options.config.model)));
+  text += Block("training", WordsOf(TrainText(options.config)));
   text += Line("data", options.data.empty()
                            ? Plural(data_bytes, "byte") + " drawn from the seed (no --data)"
                            : Plural(data_bytes, "byte") + " of " + options.data);
