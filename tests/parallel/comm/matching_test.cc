@@ -80,13 +80,16 @@ CallPredicate AnyOf(int rank, std::string a, std::string b) {
   });
 }
 
-std::vector<Plant> Plants() {
-  const auto change = [](int rank, const char* tensor, std::function<void(CollectiveCall&)> f) {
-    return [=] { return ChangeCall(Calls(rank, tensor), f); };
-  };
+std::function<MutationRule()> Change(int rank, std::string tensor,
+                                     std::function<void(CollectiveCall&)> change) {
+  return [=] { return ChangeCall(Calls(rank, tensor), change); };
+}
+
+// Members say different things about one call.
+std::vector<Plant> CallPlants() {
   return {
       {"type",
-       change(1, "scatter",
+       Change(1, "scatter",
               [](CollectiveCall& call) {
                 call.op = CollectiveOp::kAllReduce;
                 call.output = call.input;
@@ -96,14 +99,14 @@ std::vector<Plant> Plants() {
        "scatter",
        "tp{0,1}"},
       {"size",
-       change(3, "layer1",
+       Change(3, "layer1",
               [](CollectiveCall& call) { call.input = call.output = call.input.Slice(0, 0, 3); }),
        "size differs",
        {3},
        "layer1",
        "tp{2,3}"},
       {"split",
-       change(2, "tokens",
+       Change(2, "tokens",
               [](CollectiveCall& call) {
                 call.output = Tensor::Empty(Context(), DType::kF64, {6});
                 call.output_splits = {2, 4};
@@ -114,7 +117,7 @@ std::vector<Plant> Plants() {
        "tp{2,3}",
        /*unknown=*/true},
       {"dtype",
-       change(1, "w1",
+       Change(1, "w1",
               [](CollectiveCall& call) {
                 call.input = call.output = Tensor::Zeros(Context(), DType::kF32, {4});
               }),
@@ -129,19 +132,24 @@ std::vector<Plant> Plants() {
        "w2",
        "dp{0,2}"},
       {"root",
-       change(3, "seed", [](CollectiveCall& call) { call.peer = 1; }),
+       Change(3, "seed", [](CollectiveCall& call) { call.peer = 1; }),
        "root differs",
        {3},
        "seed",
-       "dp{1,3}"},
+       "dp{1,3}"}};
+}
+
+// Calls that go elsewhere, come in another order, or move something else.
+std::vector<Plant> PlacePlants() {
+  return {
       {"tag",
-       change(2, "hidden", [](CollectiveCall& call) { call.tag = 6; }),
+       Change(2, "hidden", [](CollectiveCall& call) { call.tag = 6; }),
        "peer/tag differs",
        {0, 2},
        "hidden",
        "world{0,1,2,3}"},
       {"peer",
-       change(2, "hidden", [](CollectiveCall& call) { call.peer = 1; }),
+       Change(2, "hidden", [](CollectiveCall& call) { call.peer = 1; }),
        "peer/tag differs",
        {0, 2},
        "hidden",
@@ -167,20 +175,20 @@ std::vector<Plant> Plants() {
       {"missing", [] { return Skip(Calls(1, "w1")); }, "missing", {1}, "w1", "dp{1,3}"},
       {"missinglast", [] { return Skip(Calls(0, "layer2")); }, "", {0}, "layer2", "tp{0,1}"},
       {"logicalid",
-       change(2, "w1", [](CollectiveCall& call) { call.site.tensor = "other"; }),
+       Change(2, "w1", [](CollectiveCall& call) { call.site.tensor = "other"; }),
        "logical id differs",
        {2},
        "w1",
        "dp{0,2}"},
       {"microbatch",
-       change(2, "layer1", [](CollectiveCall& call) { call.site.microbatch = 7; }),
+       Change(2, "layer1", [](CollectiveCall& call) { call.site.microbatch = 7; }),
        "logical id differs",
        {2},
        "layer1",
        "tp{2,3}",
        /*unknown=*/true},
       {"messagesize",
-       change(
+       Change(
            2, "hidden",
            [](CollectiveCall& call) { call.output = Tensor::Empty(Context(), DType::kF64, {2}); }),
        "size differs",
@@ -188,12 +196,18 @@ std::vector<Plant> Plants() {
        "hidden",
        "world{0,1,2,3}"},
       {"messageid",
-       change(2, "hidden", [](CollectiveCall& call) { call.site.tensor = "other"; }),
+       Change(2, "hidden", [](CollectiveCall& call) { call.site.tensor = "other"; }),
        "logical id differs",
        {0, 2},
        "hidden",
        "world{0,1,2,3}"},
   };
+}
+
+std::vector<Plant> Plants() {
+  std::vector<Plant> plants = CallPlants();
+  for (Plant& plant : PlacePlants()) plants.push_back(std::move(plant));
+  return plants;
 }
 
 class MatchingTest : public testing::TestWithParam<int> {
