@@ -11,21 +11,16 @@ namespace plumbline {
 namespace {
 
 constexpr double kBoundF64 = 1e-11;
-constexpr double kBoundF32 = 4096 * static_cast<double>(std::numeric_limits<float>::epsilon());
 constexpr double kNegligibleGradient = 1e-12;  // of G, in f64
 constexpr double kGradientRounding = 1e-15;    // of G, in f64
 
 }  // namespace
 
 double DeviationBound(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return kBoundF64;
-    case DType::kF32:
-      return kBoundF32;
-    default:
-      throw InvalidArgument("dtype {} has no bound of deviation; expected f64 or f32", Name(dtype));
+  if (dtype != DType::kF64 && dtype != DType::kF32) {
+    throw InvalidArgument("dtype {} has no bound of deviation; expected f64 or f32", Name(dtype));
   }
+  return kBoundF64 * RoundingRelativeToF64(dtype);
 }
 
 double RoundingRelativeToF64(DType dtype) {

@@ -1,10 +1,9 @@
 // How far a tensor may be from the reference.
 //
 // Numerics: f64: a deviation (base/compare.h) of 1e-11, about 45,000 units of rounding: rounding
-//           errors of correct layouts stay below 1e-13, mistakes start at 1e-8. f32: 2^12 units of
-//           rounding, 4.9e-4; logic is checked in f64, so this one only tells an operator that is
-//           wrong in f32 alone. Both allow for the same growth from layer to layer and step to
-//           step.
+//           errors of correct layouts stay below 1e-12, mistakes start at 1e-8. f32: as many units
+//           of its own rounding, 5.4e-3. Logic is checked in f64, so that f32 only tells an
+//           operator that is wrong there alone.
 //
 //           Adam divides by sqrt(v) + eps, so that where a gradient is analytically zero (a key
 //           bias without rotary positions) rounding of 1e-16 G becomes lr 1e-16 G / eps. After each

@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "base/error.h"
-#include "kernels/reduce.h"
 #include "scenarios/bounds.h"
 #include "scenarios/layout_plan.h"
 #include "scenarios/piece_difference.h"
 #include "scenarios/piece_set.h"
+#include "scenarios/scattered_sum.h"
 
 namespace plumbline {
 namespace {
@@ -320,6 +320,8 @@ void Comparer::Impl::AddToOverlay(OpenSite& open, int rank, const LayoutPlan& pl
   open.overlay->Add(rank, plan.runs, local);
 }
 
+// Contributions add where they stand for the same element: members of a group may hold different
+// parts of the sum.
 void Comparer::Impl::CompareSums(OpenSite& open) {
   std::map<std::vector<int>, std::vector<const Contribution*>> sums;  // by members of the group
   for (const Contribution& one : open.contributions) {
@@ -329,27 +331,16 @@ void Comparer::Impl::CompareSums(OpenSite& open) {
     members[static_cast<size_t>(group.IndexOf(one.rank))] = &one;
   }
   for (const auto& [ranks, members] : sums) {
-    std::vector<const Tensor*> sources;
-    const LayoutPlan* plan = nullptr;
-    bool one_piece = true;
-    for (const Contribution* member : members) {
-      if (member == nullptr) continue;
-      one_piece = one_piece && (plan == nullptr || plan->piece == member->plan->piece);
-      plan = member->plan;
-      sources.push_back(&member->values);
-    }
-    if (!one_piece) {
-      open.misfit = true;
-      Add(FindingClass::kValueMismatch, open.entry->site, open.entry->ordinal, ranks,
-          "contributions to one sum stand for different elements");
-      continue;
-    }
     // Without one of its terms a sum says nothing; the missing rank is a finding.
-    if (sources.size() != members.size()) continue;
-    Tensor sum = Tensor::Empty(Context{}, sources[0]->dtype(), sources[0]->shape());
-    Reduce(ReduceOp::kSum, sources, sum);
-    open.reports.push_back(ReportOf(ranks.front(), *plan, sum));
-    ComparePiece(open, ranks, *plan, sum);
+    if (std::find(members.begin(), members.end(), nullptr) != members.end()) continue;
+    std::vector<SumTerm> terms;
+    for (const Contribution* member : members) {
+      terms.push_back({&member->values, &member->plan->runs});
+    }
+    const ScatteredSum sum = AddScattered(terms, open.entry->elements);
+    const LayoutPlan& plan = plans_.OfIndices(sum.global_index);
+    open.reports.push_back(ReportOf(ranks.front(), plan, sum.values));
+    ComparePiece(open, ranks, plan, sum.values);
   }
 }
 

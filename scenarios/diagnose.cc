@@ -87,10 +87,24 @@ std::optional<Formula> FitFormula(const Evidence& evidence) {
   // Only so much is said about a tensor whose scale is 0: nothing is relative to it.
   if (!(evidence.scale > 0) || evidence.WrongRanks().empty()) return std::nullopt;
   for (const auto& fit : {FitScale, FitGroupSum, FitStale, FitShard, FitTerms, FitAdded,
-                          FitVocabulary, FitPermutation, FitPart, FitOffset}) {
+                          FitVocabulary, FitPermutation, FitShift, FitPart, FitOffset}) {
     if (auto formula = fit(evidence)) return formula;
   }
   return std::nullopt;
+}
+
+// The squares of a norm add up over parameters and ranks, the norm does not.
+std::optional<Formula> FitSquares(Evidence evidence, std::vector<NamedTensor> squares) {
+  for (RankPiece& piece : evidence.pieces) {
+    for (double& value : piece.values) value *= value;
+  }
+  for (double& value : evidence.reference) value *= value;
+  evidence.scale *= evidence.scale;
+  evidence.others = std::move(squares);
+  evidence.stale.clear();
+  std::optional<Formula> formula = FitFormula(evidence);
+  if (formula) formula->text = "of squares: " + formula->text;
+  return formula;
 }
 
 Diagnosis Diagnose(const Scenario& scenario, const ScenarioInputs& inputs, const Mesh& mesh,
@@ -116,6 +130,9 @@ Diagnosis Diagnose(const Scenario& scenario, const ScenarioInputs& inputs, const
     diagnosis.formula = NonFinite(evidence);
   } else {
     diagnosis.formula = FitFormula(evidence);
+    if (!diagnosis.formula && divergence.site.tensor == "grad_norm") {
+      diagnosis.formula = FitSquares(evidence, SquaresOfGradients(divergence.site, run.reference));
+    }
     if (!diagnosis.formula && evidence.scale > 0) {
       const std::vector<Values> gradients =
           MicrobatchGradients(scenario.config, inputs, divergence.site, run.reference);

@@ -40,8 +40,11 @@ std::optional<Values> Stack(const Evidence& evidence, const ValuesOfPiece& value
   Values all;
   for (const RankPiece& piece : evidence.pieces) {
     if (!piece.wrong) continue;
-    const std::optional<Values> values = values_of(piece);
+    std::optional<Values> values = values_of(piece);
     if (!values || values->size() != piece.values.size()) return std::nullopt;
+    for (size_t i = 0; i < piece.index.size(); ++i) {
+      if (piece.index[i] < 0) (*values)[i] = 0;
+    }
     all.insert(all.end(), values->begin(), values->end());
   }
   return all;
@@ -116,7 +119,12 @@ std::optional<NamedNumber> Recognise(const Evidence& evidence, double k) {
       best = distance;
     }
   }
-  return nearest != nullptr ? std::optional<NamedNumber>(*nearest) : std::nullopt;
+  if (nearest == nullptr) return std::nullopt;
+  // What goes wrong over an axis goes wrong for all its ranks.
+  if (!nearest->axis.empty() && !WholeGroupsAreWrong(evidence, nearest->axis)) {
+    return NamedNumber{nearest->value, "", ""};
+  }
+  return *nearest;
 }
 
 std::string ToString(const NamedNumber& number) {
@@ -129,6 +137,27 @@ std::string ToString(const NamedNumber& number) {
     if (k < 0) text = fmt::format("-1/{}", -inverse);
   }
   return number.name.empty() ? text : fmt::format("{} ({})", text, number.name);
+}
+
+std::string SignedFactor(const NamedNumber& number) {
+  NamedNumber size = number;
+  if (number.value < 0) {
+    size.value = -number.value;
+    if (size.name.starts_with('-')) size.name.erase(0, 1);
+  }
+  return fmt::format("{} {}", number.value < 0 ? '-' : '+',
+                     size.value == 1 ? "" : ToString(size) + " * ");
+}
+
+bool WholeGroupsAreWrong(const Evidence& evidence, const std::string& axes) {
+  for (const RankPiece& piece : evidence.pieces) {
+    if (!piece.wrong) continue;
+    for (const int member : evidence.mesh->GroupOf(axes, piece.rank).members) {
+      const RankPiece* other = evidence.PieceOfRank(member);
+      if (other != nullptr && !other->wrong) return false;
+    }
+  }
+  return true;
 }
 
 std::vector<std::string> AxesWithRanks(const Mesh& mesh) {

@@ -90,7 +90,7 @@ struct Formula {
 };
 
 // The values of all wrong ranks, one after the other: what `values_of` says of each, or nothing as
-// soon as it says nothing of one.
+// soon as it says nothing of one. Padding counts as 0.
 using ValuesOfPiece = std::function<std::optional<Values>(const RankPiece&)>;
 std::optional<Values> Stack(const Evidence& evidence, const ValuesOfPiece& values_of);
 Values StackActual(const Evidence& evidence);
@@ -115,6 +115,10 @@ double FactorBetween(const Values& a, const Values& b);
 std::optional<NamedNumber> Recognise(const Evidence& evidence, double k);
 // "2 (tp)", "1/3".
 std::string ToString(const NamedNumber& number);
+// "+ 2 (tp) * " and "- ": a term's sign and factor, 1 left out.
+std::string SignedFactor(const NamedNumber& number);
+// Whether all ranks of the wrong ranks' groups are wrong: a mistake of a whole reduction.
+bool WholeGroupsAreWrong(const Evidence& evidence, const std::string& axes);
 
 // The names of all products of axes with more than one rank, from the smallest: "tp", "dp" ...
 std::vector<std::string> AxesWithRanks(const Mesh& mesh);

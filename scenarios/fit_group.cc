@@ -81,24 +81,53 @@ std::optional<Formula> FitWhole(const Evidence& evidence, const std::optional<Va
   return formula;
 }
 
+ValuesOfPiece SumOver(const Evidence& evidence, const TermSet& set, const std::string& axes) {
+  return [&evidence, &set, axes](const RankPiece& piece) {
+    return ReduceTerms(evidence, set, axes, piece, Plus);
+  };
+}
+
+// A group over which the terms do give the reference.
+std::string RightSum(const Evidence& evidence, const TermSet& set) {
+  const Values reference = StackReference(evidence);
+  for (const std::string& axes : AxesWithRanks(*evidence.mesh)) {
+    const auto sum = Stack(evidence, SumOver(evidence, set, axes));
+    if (!sum) continue;
+    const double k = FactorBetween(reference, *sum);
+    if (k == 0 || !Recognise(evidence, k)) continue;
+    if (Explains(evidence, ResidualOf(evidence, reference, Scaled(k, *sum)))) {
+      return fmt::format("; reference = a sum over {} of them", axes);
+    }
+  }
+  return "";
+}
+
+// actual = a sum over some group of the terms. Over the group that the program named, that is a
+// mistake only when another group's sum is the reference: else the terms themselves are wrong, and
+// nothing about their reduction is.
+std::optional<Formula> FitSumOverGroup(const Evidence& evidence, const TermSet& set) {
+  for (const std::string& axes : AxesWithRanks(*evidence.mesh)) {
+    const auto sum = Stack(evidence, SumOver(evidence, set, axes));
+    auto formula = FitWhole(evidence, sum, fmt::format("sum over {} of the terms", axes));
+    if (!formula) continue;
+    const std::string right = RightSum(evidence, set);
+    if (right.empty()) return Formula{};
+    formula->text += right;
+    formula->axes = axes;
+    formula->cause = fmt::format("a reduction over the wrong group, {}", axes);
+    return formula;
+  }
+  return std::nullopt;
+}
+
 std::optional<Formula> FitOtherReduction(const Evidence& evidence, const TermSet& set) {
+  if (auto formula = FitSumOverGroup(evidence, set)) return formula;
   const auto own = Stack(
       evidence, [&](const RankPiece& piece) { return TermFor(evidence, set, piece.rank, piece); });
   if (auto formula = FitWhole(evidence, own, "this rank's own term")) {
     formula->axes = set.group_axes;
     formula->cause = fmt::format("the reduction over {} has no effect", set.group_axes);
     return formula;
-  }
-  for (const std::string& axes : AxesWithRanks(*evidence.mesh)) {
-    if (axes == set.group_axes) continue;
-    const auto sum = Stack(evidence, [&](const RankPiece& piece) {
-      return ReduceTerms(evidence, set, axes, piece, Plus);
-    });
-    if (auto formula = FitWhole(evidence, sum, fmt::format("sum over {} of the terms", axes))) {
-      formula->axes = axes;
-      formula->cause = fmt::format("the wrong group: {}", axes);
-      return formula;
-    }
   }
   const auto largest = Stack(evidence, [&](const RankPiece& piece) {
     return ReduceTerms(evidence, set, set.group_axes, piece, Larger);
@@ -129,10 +158,8 @@ std::optional<Formula> FitOneTerm(const Evidence& evidence, const TermSet& set) 
     Formula formula;
     formula.residual = ResidualOf(evidence, difference, Scaled(k->value, *term));
     if (!Explains(evidence, formula.residual)) continue;
-    const NamedNumber size_of = {std::abs(k->value), k->name, k->axis};
-    formula.text = fmt::format(
-        "actual = reference {} {}the term of {} {} (rank {})", k->value < 0 ? '-' : '+',
-        size_of.value == 1 ? "" : ToString(size_of) + " * ", set.group_axes, position, rank);
+    formula.text = fmt::format("actual = reference {}the term of {} {} (rank {})", SignedFactor(*k),
+                               set.group_axes, position, rank);
     formula.axes = set.group_axes;
     formula.cause = k->value < 0 ? "one rank's contribution is missing"
                                  : "one rank's contribution is counted twice";
@@ -178,7 +205,10 @@ std::optional<Formula> FitGroupSum(const Evidence& evidence) {
 std::optional<Formula> FitTerms(const Evidence& evidence) {
   for (const TermSet& set : evidence.reductions) {
     if (evidence.mesh->GroupOf(set.group_axes, evidence.pieces[0].rank).size() == 1) continue;
-    if (auto formula = FitOtherReduction(evidence, set)) return formula;
+    if (auto formula = FitOtherReduction(evidence, set)) {
+      if (formula->text.empty()) continue;
+      return formula;
+    }
     if (auto formula = FitOneTerm(evidence, set)) return formula;
   }
   return std::nullopt;

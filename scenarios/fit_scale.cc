@@ -119,7 +119,7 @@ std::optional<Formula> FitPart(const Evidence& evidence) {
 
 std::optional<Formula> FitOffset(const Evidence& evidence) {
   const Values difference = AddScaled(StackActual(evidence), -1, StackReference(evidence));
-  if (difference.size() < 2) return std::nullopt;
+  if (evidence.reference.size() < 2) return std::nullopt;
   double sum = 0;
   for (const double d : difference) sum += d;
   const double offset = sum / static_cast<double>(difference.size());

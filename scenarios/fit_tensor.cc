@@ -45,46 +45,6 @@ std::optional<Formula> FitNeighbour(const Evidence& evidence, const std::string&
   return std::nullopt;
 }
 
-// actual[i] = reference[i + shift]; where that falls outside, anything goes.
-std::optional<Formula> FitShift(const Evidence& evidence) {
-  const RankPiece* first = nullptr;
-  for (const RankPiece& piece : evidence.pieces) {
-    if (piece.wrong && first == nullptr) first = &piece;
-  }
-  if (first == nullptr || first->index.empty() || first->index[0] < 0) return std::nullopt;
-  constexpr int kTries = 16;
-  int tries = 0;
-  const auto size = static_cast<int64_t>(evidence.reference.size());
-  const Values actual = StackActual(evidence);
-  for (int64_t at = 0; at < size && tries < kTries; ++at) {
-    const int64_t shift = at - first->index[0];
-    if (shift == 0 ||
-        !Near(evidence, evidence.reference[static_cast<size_t>(at)], first->values[0])) {
-      continue;
-    }
-    ++tries;
-    size_t inside = 0;
-    const Values shifted = *Stack(evidence, [&](const RankPiece& piece) -> std::optional<Values> {
-      Values values = piece.values;
-      for (size_t i = 0; i < values.size(); ++i) {
-        const int64_t source = piece.index[i] + shift;
-        if (piece.index[i] < 0 || source < 0 || source >= size) continue;
-        values[i] = evidence.reference[static_cast<size_t>(source)];
-        ++inside;
-      }
-      return values;
-    });
-    Formula formula;
-    formula.residual = ResidualOf(evidence, actual, shifted);
-    if (inside < kFewestElements || 2 * inside < actual.size()) continue;
-    if (!Explains(evidence, formula.residual)) continue;
-    formula.text = fmt::format("actual = reference shifted by {} elements", shift);
-    formula.cause = "a boundary of a shard, or an offset into a buffer";
-    return formula;
-  }
-  return std::nullopt;
-}
-
 // The tensor of the whole model as the ranks hold it, wrong ranks first.
 std::optional<Values> Assemble(const Evidence& evidence) {
   Values whole(evidence.reference.size(), 0.0);
@@ -142,6 +102,7 @@ std::optional<std::vector<int64_t>> OrderOfBlocks(const Evidence& evidence, cons
     used[static_cast<size_t>(found)] = true;
     order.push_back(found);
   }
+  if (std::is_sorted(order.begin(), order.end())) return std::nullopt;  // as it should be
   return order;
 }
 
@@ -189,24 +150,73 @@ std::optional<Formula> FitShard(const Evidence& evidence) {
   for (const char* axis : {"tp", "cp", "dp", "pp"}) {
     if (auto formula = FitNeighbour(evidence, axis)) return formula;
   }
-  return FitShift(evidence);
+  return std::nullopt;
+}
+
+// Where a shifted element falls outside, anything goes.
+std::optional<Formula> FitShift(const Evidence& evidence) {
+  if (evidence.reference.size() < kFewestElements) return std::nullopt;
+  const RankPiece* first = nullptr;
+  for (const RankPiece& piece : evidence.pieces) {
+    if (piece.wrong && first == nullptr) first = &piece;
+  }
+  if (first == nullptr || first->index.empty() || first->index[0] < 0) return std::nullopt;
+  constexpr int kTries = 16;
+  int tries = 0;
+  const auto size = static_cast<int64_t>(evidence.reference.size());
+  const Values actual = StackActual(evidence);
+  for (int64_t at = 0; at < size && tries < kTries; ++at) {
+    const int64_t shift = at - first->index[0];
+    if (shift == 0 ||
+        !Near(evidence, evidence.reference[static_cast<size_t>(at)], first->values[0])) {
+      continue;
+    }
+    ++tries;
+    size_t inside = 0;
+    const Values shifted = *Stack(evidence, [&](const RankPiece& piece) -> std::optional<Values> {
+      Values values = piece.values;
+      for (size_t i = 0; i < values.size(); ++i) {
+        const int64_t source = piece.index[i] + shift;
+        if (piece.index[i] < 0 || source < 0 || source >= size) continue;
+        values[i] = evidence.reference[static_cast<size_t>(source)];
+        ++inside;
+      }
+      return values;
+    });
+    Formula formula;
+    formula.residual = ResidualOf(evidence, actual, shifted);
+    if (inside < kFewestElements || 2 * inside < actual.size()) continue;
+    if (!Explains(evidence, formula.residual)) continue;
+    formula.text = fmt::format("actual = reference shifted by {} elements", shift);
+    formula.cause = "a boundary of a shard, or an offset into a buffer";
+    return formula;
+  }
+  return std::nullopt;
 }
 
 std::optional<Formula> FitAdded(const Evidence& evidence) {
-  const Values difference = AddScaled(StackActual(evidence), -1, StackReference(evidence));
+  const Values actual = StackActual(evidence);
+  const Values difference = AddScaled(actual, -1, StackReference(evidence));
   for (const NamedTensor& other : evidence.others) {
     const Values added = StackWhole(evidence, other.values);
-    const std::optional<NamedNumber> k = Recognise(evidence, FactorBetween(difference, added));
-    if (!k || k->value == 0) continue;
-    Formula formula;
-    formula.residual = ResidualOf(evidence, difference, Scaled(k->value, added));
-    if (!Explains(evidence, formula.residual)) continue;
-    const NamedNumber size = {std::abs(k->value), k->name, k->axis};
-    formula.text = fmt::format("actual = reference {} {}{}", k->value < 0 ? '-' : '+',
-                               size.value == 1 ? "" : ToString(size) + " * ", other.name);
-    formula.axes = k->axis;
-    formula.cause = k->value < 0 ? "a term that is left out" : "a term that is added again";
-    return formula;
+    for (const bool alone : {false, true}) {
+      const Values& explained = alone ? actual : difference;
+      const std::optional<NamedNumber> k = Recognise(evidence, FactorBetween(explained, added));
+      if (!k || k->value == 0) continue;
+      Formula formula;
+      formula.residual = ResidualOf(evidence, explained, Scaled(k->value, added));
+      if (!Explains(evidence, formula.residual)) continue;
+      formula.axes = k->axis;
+      if (alone) {
+        formula.text =
+            fmt::format("actual = {}{}", k->value == 1 ? "" : ToString(*k) + " * ", other.name);
+        formula.cause = "a product or a sum that is lost, or another buffer";
+      } else {
+        formula.text = fmt::format("actual = reference {}{}", SignedFactor(*k), other.name);
+        formula.cause = k->value < 0 ? "a term that is left out" : "a term that is added again";
+      }
+      return formula;
+    }
   }
   return std::nullopt;
 }

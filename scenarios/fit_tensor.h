@@ -11,9 +11,11 @@ namespace plumbline {
 
 // actual = the same tensor of an earlier step or another microbatch.
 std::optional<Formula> FitStale(const Evidence& evidence);
-// actual = the piece of another rank, or the own piece shifted by some elements.
+// actual = the piece of another rank.
 std::optional<Formula> FitShard(const Evidence& evidence);
-// actual = reference + k * another tensor (a bias, a residual, a microbatch's gradient).
+// actual[i] = reference[i + shift].
+std::optional<Formula> FitShift(const Evidence& evidence);
+// actual = reference + k * another tensor (a bias, a residual), or that tensor alone.
 std::optional<Formula> FitAdded(const Evidence& evidence);
 // actual = reference with the blocks of one axis in another order, or transposed.
 std::optional<Formula> FitPermutation(const Evidence& evidence);

@@ -29,21 +29,22 @@ Values ShiftedRows(const VocabularyEvidence& vocabulary, int64_t shift) {
   return whole;
 }
 
-// What the cross entropy of a position is made of.
+// The logits of one position that count when the ranks take column c for class c + shift: those of
+// classes inside the vocabulary.
 struct Position {
-  double log_sum = 0;  // log sum exp of the logits
+  double log_sum = 0;  // log sum exp
   double sum_of_logits = 0;
-  const double* logits = nullptr;
 };
 
-Position PositionOf(const VocabularyEvidence& vocabulary, size_t position) {
+Position PositionOf(const VocabularyEvidence& vocabulary, const double* logits, int64_t shift) {
+  const int64_t end = std::min(vocabulary.vocab, vocabulary.vocab - shift);
   Position result;
-  result.logits = vocabulary.logits.data() + position * static_cast<size_t>(vocabulary.vocab);
-  const double largest = *std::max_element(result.logits, result.logits + vocabulary.vocab);
+  if (end < 1) return result;
+  const double largest = *std::max_element(logits, logits + end);
   double sum = 0;
-  for (int64_t v = 0; v < vocabulary.vocab; ++v) {
-    sum += std::exp(result.logits[v] - largest);
-    result.sum_of_logits += result.logits[v];
+  for (int64_t v = 0; v < end; ++v) {
+    sum += std::exp(logits[v] - largest);
+    result.sum_of_logits += logits[v];
   }
   result.log_sum = largest + std::log(sum);
   return result;
@@ -53,13 +54,15 @@ Position PositionOf(const VocabularyEvidence& vocabulary, size_t position) {
 // read `shift` before its place and is 0 outside the vocabulary.
 Values Losses(const VocabularyEvidence& vocabulary, int64_t shift, double spread) {
   Values whole;
-  const auto vocab = static_cast<double>(vocabulary.vocab);
   for (size_t i = 0; i < vocabulary.labels.size(); ++i) {
-    const Position position = PositionOf(vocabulary, i);
-    const int64_t row = vocabulary.labels[i] - shift;
-    const bool inside = row >= 0 && row < vocabulary.vocab;
-    const double target = position.log_sum - (inside ? position.logits[row] : 0);
-    const double all = vocab * position.log_sum - position.sum_of_logits;
+    const double* logits = vocabulary.logits.data() + i * static_cast<size_t>(vocabulary.vocab);
+    const Position position = PositionOf(vocabulary, logits, shift);
+    const int64_t column = vocabulary.labels[i] - shift;
+    const bool inside = column >= 0 && column < vocabulary.vocab;
+    const double target = position.log_sum - (inside ? logits[column] : 0);
+    // The program counts all classes, whichever columns it sums.
+    const double all =
+        static_cast<double>(vocabulary.vocab) * position.log_sum - position.sum_of_logits;
     whole.push_back((1 - vocabulary.label_smoothing) * target + spread * (all - target));
   }
   return whole;

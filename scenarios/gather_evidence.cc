@@ -131,30 +131,41 @@ void AddVocabulary(const RunConfig& config, const ScenarioInputs& inputs, const 
   evidence.vocabulary = std::move(vocabulary);
 }
 
-// Contributions to a sum stand for the sum.
-void SumPartials(const Mesh& mesh, const std::vector<CapturedTensor>& tensors,
+// As Megatron-Core lays parameters out: norms, positions, and the biases of row-parallel layers.
+bool ReplicatedOverTp(const std::string& parameter) {
+  return parameter.find("layernorm") != std::string::npos ||
+         parameter.find("position_embeddings") != std::string::npos ||
+         parameter.ends_with("linear_proj.bias") || parameter.ends_with("linear_fc2.bias");
+}
+
+// Contributions stand for the sum over their group, element by element.
+void SumPartials(const Mesh& mesh, const std::vector<CapturedTensor>& tensors, size_t elements,
                  std::vector<RankPiece>& pieces) {
-  std::vector<RankPiece> summed = pieces;
-  for (size_t i = 0; i < tensors.size(); ++i) {
+  std::vector<Values> sums(pieces.size());
+  for (size_t i = 0; i < pieces.size(); ++i) {
     std::string axes;
     for (const AxisPlacement& placement : tensors[i].layout.tensor.placements) {
       if (placement.kind != PlacementKind::kPartial) continue;
       axes += (axes.empty() ? "" : "-") + placement.axis;
     }
     if (axes.empty()) continue;
-    Values& sum = summed[i].values;
-    for (const int member : mesh.GroupOf(axes, pieces[i].rank).members) {
-      for (const RankPiece& other : pieces) {
-        if (other.rank != member || other.rank == pieces[i].rank) continue;
-        if (other.values.size() == sum.size()) sum = AddScaled(sum, 1, other.values);
+    const Group& group = mesh.GroupOf(axes, pieces[i].rank);
+    Values whole(elements, 0.0);
+    for (const RankPiece& other : pieces) {
+      if (group.IndexOf(other.rank) < 0) continue;
+      for (size_t j = 0; j < other.index.size(); ++j) {
+        if (other.index[j] >= 0) whole[static_cast<size_t>(other.index[j])] += other.values[j];
       }
     }
+    sums[i] = Pick(whole, pieces[i].index);
   }
-  pieces = std::move(summed);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (!sums[i].empty()) pieces[i].values = std::move(sums[i]);
+  }
 }
 
 std::vector<RankPiece> PiecesOf(const Mesh& mesh, const Divergence& divergence, double factor,
-                                const std::vector<CapturedTensor>& tensors) {
+                                const std::vector<CapturedTensor>& tensors, size_t elements) {
   std::vector<RankPiece> pieces;
   for (const CapturedTensor& tensor : tensors) {
     RankPiece piece;
@@ -169,7 +180,7 @@ std::vector<RankPiece> PiecesOf(const Mesh& mesh, const Divergence& divergence, 
                   divergence.ranks.end();
     pieces.push_back(std::move(piece));
   }
-  SumPartials(mesh, tensors, pieces);
+  SumPartials(mesh, tensors, elements, pieces);
   return pieces;
 }
 
@@ -227,7 +238,7 @@ Evidence GatherEvidence(const RunConfig& config, const ScenarioInputs& inputs, c
   evidence.scale = entry->max_abs;
   evidence.deviation = divergence.deviation;
   evidence.bound = DeviationBound(config.dtype);
-  evidence.pieces = PiecesOf(mesh, divergence, factor, run.tensors);
+  evidence.pieces = PiecesOf(mesh, divergence, factor, run.tensors, evidence.reference.size());
   evidence.numbers = NumbersOf(config, inputs.batches, mesh, site);
   evidence.reductions = ReductionsOf(run.calls, factor);
   AddStale(site, run.reference, evidence);
@@ -240,6 +251,19 @@ Evidence GatherEvidence(const RunConfig& config, const ScenarioInputs& inputs, c
   }
   AddVocabulary(config, inputs, site, run.reference, evidence);
   return evidence;
+}
+
+std::vector<NamedTensor> SquaresOfGradients(const Site& site, const ReferenceTrace& reference) {
+  double replicated = 0;
+  double sharded = 0;
+  for (const ReferenceEntry& entry : reference.entries()) {
+    if (entry.site.quantity != Quantity::kMainGrad || entry.site.step != site.step) continue;
+    if (!entry.tensor.defined()) continue;
+    double& sum = ReplicatedOverTp(entry.site.tensor) ? replicated : sharded;
+    for (const double value : ToValues(entry.tensor)) sum += value * value;
+  }
+  return {{"squares of the parameters that tp ranks replicate", {replicated}},
+          {"squares of the parameters that tp ranks share out", {sharded}}};
 }
 
 }  // namespace plumbline

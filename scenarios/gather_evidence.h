@@ -27,6 +27,10 @@ void RunAgain(const Scenario& scenario, const ScenarioInputs& inputs, const Mesh
 Evidence GatherEvidence(const RunConfig& config, const ScenarioInputs& inputs, const Mesh& mesh,
                         const Divergence& divergence, SecondRun& run);
 
+// Sums of squares of the step's gradients that a norm may count wrongly: of those that tp ranks
+// replicate, and of the others.
+std::vector<NamedTensor> SquaresOfGradients(const Site& site, const ReferenceTrace& reference);
+
 }  // namespace plumbline
 
 #endif  // PLUMBLINE_SCENARIOS_GATHER_EVIDENCE_H_

@@ -42,14 +42,29 @@ const LayoutPlan& LayoutPlans::Make(const ObservedLayout& layout) {
     PL_CHECK(static_cast<int64_t>(layout.piece.global_index.size()) == plan.elements);
     plan.runs = RunsOf(layout.piece.global_index);
   }
-  for (const IndexRun& run : plan.runs) {
-    plan.values += run.n;
-    plan.global_end = std::max(plan.global_end, run.global + run.n);
-  }
   for (const AxisPlacement& placement : layout.tensor.placements) {
     if (placement.kind != PlacementKind::kPartial) continue;
     if (!plan.partial_over.empty()) plan.partial_over += '-';
     plan.partial_over += placement.axis;
+  }
+  return Finish(std::move(plan));
+}
+
+const LayoutPlan& LayoutPlans::OfIndices(const std::vector<int64_t>& global_index) {
+  const LayoutPlan*& known = by_indices_[global_index];
+  if (known == nullptr) {
+    LayoutPlan plan;
+    plan.elements = static_cast<int64_t>(global_index.size());
+    plan.runs = RunsOf(global_index);
+    known = &Finish(std::move(plan));
+  }
+  return *known;
+}
+
+const LayoutPlan& LayoutPlans::Finish(LayoutPlan plan) {
+  for (const IndexRun& run : plan.runs) {
+    plan.values += run.n;
+    plan.global_end = std::max(plan.global_end, run.global + run.n);
   }
   // Maximal runs and the number of elements determine the list of indices.
   const XXH128_hash_t hash = XXH3_128bits_withSeed(

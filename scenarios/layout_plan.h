@@ -38,6 +38,8 @@ struct LayoutPlan {
 class LayoutPlans {
  public:
   const LayoutPlan& Of(const ObservedLayout& layout);
+  // Of a piece that no rank holds as such, with these global indices.
+  const LayoutPlan& OfIndices(const std::vector<int64_t>& global_index);
   // The plan that first had this piece number.
   const LayoutPlan& OfPiece(int piece) const { return *plan_of_piece_[static_cast<size_t>(piece)]; }
 
@@ -49,9 +51,11 @@ class LayoutPlans {
     const LayoutPlan* plan = nullptr;
   };
   const LayoutPlan& Make(const ObservedLayout& layout);
+  const LayoutPlan& Finish(LayoutPlan plan);
 
   std::deque<LayoutPlan> plans_;
   std::unordered_map<const ObservedLayout*, Known> known_;
+  std::map<std::vector<int64_t>, const LayoutPlan*> by_indices_;
   std::map<std::pair<uint64_t, uint64_t>, int> piece_of_hash_;
   std::vector<const LayoutPlan*> plan_of_piece_;
 };

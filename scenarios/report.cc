@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "scenarios/index_text.h"
 
@@ -14,7 +15,9 @@ bool HasValues(const Divergence& divergence) { return divergence.rank >= 0; }
 
 std::string ValueText(const Divergence& divergence, double value) {
   const std::string where = IndexText(divergence.index, divergence.shape);
-  return where.empty() ? fmt::format("{}", value) : fmt::format("{} at {}", value, where);
+  // The sign of a NaN says nothing.
+  const std::string text = std::isnan(value) ? "nan" : fmt::format("{}", value);
+  return where.empty() ? text : fmt::format("{} at {}", text, where);
 }
 
 // The smallest group of more than one rank that holds all of them.

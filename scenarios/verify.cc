@@ -50,9 +50,10 @@ void Progress(const Scenario& scenario, double fraction, const std::string& what
 // The share of a run before the first tensor of a step and microbatch; diagnosis gets the rest.
 double FractionAt(const TrainConfig& train, const Site& site) {
   constexpr double kRun = 0.95;
+  if (site.step < 1) return 0;
   const auto microbatches = static_cast<double>(train.global_microbatches());
   const double of_step = site.microbatch >= 0 ? site.microbatch / microbatches : 1.0;
-  const double steps = static_cast<double>(std::max(site.step, 1) - 1) + of_step;
+  const double steps = static_cast<double>(site.step - 1) + of_step;
   return kRun * std::min(1.0, steps / static_cast<double>(train.steps));
 }
 
@@ -66,8 +67,7 @@ void AddCollectives(const WorldResult& world, std::vector<ComparedQuantity>& com
     quantity.values += ElementsOf(record.input_shape);
   }
   quantity.worst = world.findings.empty() ? 0 : 1;
-  quantity.worst_site =
-      world.findings.empty() ? world.records.front().site : world.findings.front().site;
+  if (!world.findings.empty()) quantity.worst_site = world.findings.front().site;
   compared.push_back(std::move(quantity));
 }
 

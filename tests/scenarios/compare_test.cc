@@ -236,18 +236,32 @@ TEST_F(CompareTest, PartialsAreSummedOverTheirGroup) {
   }
 }
 
-TEST_F(CompareTest, ContributionsForDifferentElementsAreNoSum) {
-  const std::vector<double> whole = {1, 2, 3, 4};
+TEST_F(CompareTest, ContributionsAddWhereTheyStandForTheSameElement) {
+  const std::vector<std::vector<int64_t>> rows = {{0, 1}, {1, 2}};
+  for (const double reference : {20.0, 10.0}) {
+    Start();
+    Reference(At("a"), {3}, {1, reference, 3});
+    for (int rank = 0; rank < 4; ++rank) {
+      Show(rank, At("a"),
+           LayoutOf(rank, {3}, {Sharded("tp", {ShardStep::Rows(0, rows)}), Partial("tp")}),
+           {1, 10, 3});
+    }
+    EXPECT_EQ(Finish().divergences.size(), reference == 20 ? 0U : 1U);
+  }
+}
+
+TEST_F(CompareTest, SumsThatLeaveOutAnElementAreMissingIt) {
   Start();
-  Reference(At("a"), {4}, whole);
+  Reference(At("a"), {4}, {2, 2, 2, 2});
   for (int rank = 0; rank < 4; ++rank) {
     auto placements = ByRows();
     placements.push_back(Partial("tp"));
-    Show(rank, At("a"), LayoutOf(rank, {4}, placements), whole);
+    Show(rank, At("a"), LayoutOf(rank - rank % 2, {4}, placements), {1, 1, 1, 1});
   }
   const Comparison comparison = Finish();
-  ASSERT_EQ(comparison.divergences.size(), 2U);
-  EXPECT_THAT(comparison.divergences[0].note, HasSubstr("different elements"));
+  ASSERT_EQ(comparison.divergences.size(), 1U);
+  EXPECT_EQ(comparison.divergences[0].kind, FindingClass::kMissingTensor);
+  EXPECT_EQ(comparison.divergences[0].index, 2);
 }
 
 TEST_F(CompareTest, RankThatNeverShowsATensorIsNamed) {

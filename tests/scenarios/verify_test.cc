@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ostream>
 
 #include "base/error.h"
 #include "tests/scenarios/scenario_testing.h"
@@ -18,6 +19,10 @@ struct Case {
   NamedModel model;
   Layout layout;
 };
+
+void PrintTo(const Case& one, std::ostream* out) {
+  *out << one.model.name << "/" << NameOf(one.layout);
+}
 
 // Where groups are fewer than ranks both policies run.
 std::vector<Case> AllCases() {
