@@ -42,7 +42,8 @@ class NumberList {
   void Add(double value, const std::string& name, const std::string& axis) {
     for (NamedNumber& number : numbers_) {
       if (number.value != value) continue;
-      if (number.name.empty()) number.name = name;
+      // 1 is nothing that was counted.
+      if (number.name.empty() && std::abs(value) != 1) number.name = name;
       return;
     }
     numbers_.push_back({value, name, axis});

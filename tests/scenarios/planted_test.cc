@@ -2,119 +2,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <map>
-#include <memory>
 #include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "parallel/comm/mutation.h"
 #include "scenarios/verify.h"
+#include "tests/scenarios/plants.h"
 #include "tests/scenarios/scenario_testing.h"
 
 namespace plumbline {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-using Plant = std::function<void(Scenario&)>;
-using RulesOfRank = std::function<std::vector<MutationRule>(const Mesh&, int global_rank)>;
-
-// A decorator with these rules on every rank.
-Plant Mutate(RulesOfRank rules) {
-  return [rules = std::move(rules)](Scenario& scenario) {
-    auto mesh = std::make_shared<Mesh>(scenario.config.parallel);
-    scenario.decorate = [mesh, rules](Rank& rank, Communicator& comm) {
-      return std::make_unique<MutationCommunicator>(comm, rules(*mesh, rank.global_rank()));
-    };
-  };
-}
-Plant OnEveryRank(std::function<MutationRule()> rule) {
-  return Mutate(
-      [rule = std::move(rule)](const Mesh&, int) { return std::vector<MutationRule>{rule()}; });
-}
-Plant OnOneRank(int rank, std::function<MutationRule()> rule) {
-  return Mutate([rank, rule = std::move(rule)](const Mesh&, int global_rank) {
-    return global_rank == rank ? std::vector<MutationRule>{rule()} : std::vector<MutationRule>{};
-  });
-}
-Plant Both(Plant first, Plant second) {
-  return [first = std::move(first), second = std::move(second)](Scenario& scenario) {
-    first(scenario);
-    second(scenario);
-  };
-}
-void WithoutFingerprint(Scenario& scenario) { scenario.world.fingerprint = false; }
-void ContinueOnMismatch(Scenario& scenario) { scenario.world.on_mismatch = OnMismatch::kContinue; }
-
-// Calls that carry a site of one tensor.
-CallPredicate Moves(std::string tensor, Phase phase) {
-  return [tensor = std::move(tensor), phase](const CollectiveCall& call, int) {
-    return call.site.tensor == tensor && call.site.phase == phase;
-  };
-}
-CallPredicate MovesInStep(std::string tensor, Phase phase, int step) {
-  return [moves = Moves(std::move(tensor), phase), step](const CollectiveCall& call, int rank) {
-    return call.site.step == step && moves(call, rank);
-  };
-}
-// The data-parallel reductions of two parameters of the same shape, neighbours in order.
-CallPredicate MovesEitherNorm() {
-  return [](const CollectiveCall& call, int) {
-    return call.site.step == 1 && call.group.name == "dp-cp" &&
-           (call.site.tensor == "decoder.layers.0.input_layernorm.weight" ||
-            call.site.tensor == "decoder.layers.0.input_layernorm.bias");
-  };
-}
-CallPredicate WithReduceOp(ReduceOp op, CallPredicate also) {
-  return [op, also = std::move(also)](const CollectiveCall& call, int rank) {
-    return call.reduce_op == op && also(call, rank);
-  };
-}
-
-Group Reversed(const Group& group) {
-  Group reversed = group;
-  std::reverse(reversed.members.begin(), reversed.members.end());
-  reversed.hash = HashOfMembers(reversed.members);
-  return reversed;
-}
-
-// The input times a factor, in a buffer of its own.
-void ScaleInput(CollectiveCall& call, double factor) {
-  call.input = call.input.Clone(Context{});
-  double* values = call.input.data<double>();
-  for (int64_t i = 0; i < call.input.elements(); ++i) values[i] *= factor;
-}
-
-// Keeps the first result and gives it again ever after.
-MutationRule FirstResultAgain(CallPredicate predicate) {
-  auto first = std::make_shared<Tensor>();
-  return ChangeResult(std::move(predicate), [first](Tensor& output) {
-    if (!first->defined()) {
-      *first = output.Clone(Context{});
-    } else {
-      output.CopyFrom(*first);
-    }
-  });
-}
-
-// Every shard is filled as if it were the first of its parameter.
-class SameSeedForEveryShard : public ParameterSource {
- public:
-  explicit SameSeedForEveryShard(const ParameterSource& inner) : inner_(inner) {}
-  void Fill(const std::string& name, const Shape& global_shape,
-            const std::vector<int64_t>& global_index, Tensor& local) const override {
-    std::vector<int64_t> index = global_index;
-    for (int64_t& i : index) i -= std::max<int64_t>(global_index.front(), 0);
-    inner_.Fill(name, global_shape, index, local);
-  }
-
- private:
-  const ParameterSource& inner_;
-};
 
 struct Row {
   std::string name;
@@ -154,8 +54,8 @@ void PlantMask(Scenario& scenario, const std::string& which) {
   };
 }
 
-// What is decided wrongly.
-std::vector<Row> PolicyRows() {
+// Gradients that are reduced wrongly.
+std::vector<Row> GradientPolicyRows() {
   return {
       {"SequenceParallelNormGradientNotSummed", kGpt, kTp4Dp2Sp,
        [](Scenario& scenario) {
@@ -173,6 +73,28 @@ std::vector<Row> PolicyRows() {
        },
        kValue, kAllOf6, "step 1 finalize " + kProj + ".bias main_grad", "tp{0,1}",
        "sum over tp of actual = reference"},
+      {"GradientsOverTheWrongGroup", kGpt, kTp2Dp3,
+       [](Scenario& scenario) { scenario.policies.data_parallel.group_axes = "tp"; }, kValue,
+       kAllOf6, "step 1 finalize " + kFirstParameter + " main_grad", "tp{0,1}",
+       "actual = 1/2 (1/tp) * sum over tp of the terms; reference = a sum over dp of them"},
+      {"GradientsSummedNotAveraged", kGpt, kTp2Dp3,
+       [](Scenario& scenario) {
+         scenario.policies.data_parallel.reduce_op_per_microbatch = ReduceOp::kSum;
+       },
+       kValue, kAllOf6, "step 1 finalize " + kFirstParameter + " main_grad", "dp{0,2,4}",
+       "actual = 3 (dp) * reference"},
+      {"TokenGradientsAveragedNotSummed", kLlama, kTp2Dp3,
+       [](Scenario& scenario) {
+         scenario.policies.data_parallel.reduce_op_per_token = ReduceOp::kAvg;
+       },
+       kValue, kAllOf6, "step 1 finalize " + kFirstParameter + " main_grad", "dp{0,2,4}",
+       "actual = 1/3 (1/dp) * reference"},
+  };
+}
+
+// Biases and vocabularies that are cut wrongly.
+std::vector<Row> LayerPolicyRows() {
+  return {
       {"RowBiasOnEveryRank", kGpt, kTp4Dp2,
        [](Scenario& scenario) {
          scenario.policies.bias_before_reduction = [](const std::string&, int) { return true; };
@@ -195,26 +117,12 @@ std::vector<Row> PolicyRows() {
        [](Scenario& scenario) { PlantMask(scenario, "output_layer"); }, kValue, kFirstTp4,
        "step 1 microbatch 0 forward loss_per_token value", "tp{0,1,2,3}",
        "actual = loss of target (label - 16), 0 outside the vocabulary"},
-      {"GradientsOverTheWrongGroup", kGpt, kTp2Dp3,
-       [](Scenario& scenario) { scenario.policies.data_parallel.group_axes = "tp"; }, kValue,
-       kAllOf6, "step 1 finalize " + kFirstParameter + " main_grad", "tp{0,1}",
-       "actual = 1/2 (1/tp) * sum over tp of the terms; reference = a sum over dp of them"},
-      {"ReplicatedGradientsOverTheWrongGroup", kGpt, kTp2Dp3Sp,
-       [](Scenario& scenario) { scenario.policies.data_parallel.group_axes = "tp"; }, kValue,
-       kAllOf6, "step 1 finalize " + kFirstParameter + " main_grad", "tp{0,1}",
-       "actual = 1/2 (1/tp) * sum over tp of the terms; reference = a sum over dp of them"},
-      {"GradientsSummedNotAveraged", kGpt, kTp2Dp3,
-       [](Scenario& scenario) {
-         scenario.policies.data_parallel.reduce_op_per_microbatch = ReduceOp::kSum;
-       },
-       kValue, kAllOf6, "step 1 finalize " + kFirstParameter + " main_grad", "dp{0,2,4}",
-       "actual = 3 (dp) * reference"},
-      {"TokenGradientsAveragedNotSummed", kLlama, kTp2Dp3,
-       [](Scenario& scenario) {
-         scenario.policies.data_parallel.reduce_op_per_token = ReduceOp::kAvg;
-       },
-       kValue, kAllOf6, "step 1 finalize " + kFirstParameter + " main_grad", "dp{0,2,4}",
-       "actual = 1/3 (1/dp) * reference"},
+  };
+}
+
+// Norms that count wrongly.
+std::vector<Row> NormPolicyRows() {
+  return {
       {"NormCountsReplicatedParametersOnEveryRank", kGpt, kTp2Dp3,
        [](Scenario& scenario) {
          scenario.policies.grad_norm.counts = [](const std::string&, bool, int) { return true; };
@@ -235,8 +143,8 @@ std::vector<Row> PolicyRows() {
   };
 }
 
-// What goes wrong on the way.
-std::vector<Row> CommunicationRows() {
+// Collectives that do nothing, or something else, on all ranks.
+std::vector<Row> DroppedRows() {
   const auto proj = Moves(kProj, Phase::kForward);
   const auto gradient = MovesInStep(kFirstParameter, Phase::kFinalize, 1);
   const std::string proj_site = "step 1 microbatch 0 forward " + kProj + " value";
@@ -249,6 +157,9 @@ std::vector<Row> CommunicationRows() {
        OnEveryRank([] { return Drop(Moves("decoder.final_layernorm", Phase::kBackward)); }), kValue,
        kFirstTp4, "step 1 microbatch 0 backward decoder.final_layernorm gradient", "tp{0,1,2,3}",
        "sum over tp of actual = reference"},
+      {"GradientReductionDroppedEverywhere", kGpt, kTp2Dp3,
+       OnEveryRank([=] { return Drop(gradient); }), kValue, kAllOf6, gradient_site, "dp{0,2,4}",
+       "mean over dp of actual = reference"},
       {"MaximumInPlaceOfSum", kNope, kTp4Dp2, OnEveryRank([=] {
          return ChangeReduceOp(Moves("embedding.word_embeddings", Phase::kForward), ReduceOp::kMax);
        }),
@@ -259,9 +170,18 @@ std::vector<Row> CommunicationRows() {
        }),
        kValue, kFirstTp4, "step 1 microbatch 0 forward embedding.word_embeddings value",
        "tp{0,1,2,3}", "actual = 1/4 (1/tp) * reference"},
-      {"GradientReductionDroppedEverywhere", kGpt, kTp2Dp3,
-       OnEveryRank([=] { return Drop(gradient); }), kValue, kAllOf6, gradient_site, "dp{0,2,4}",
-       "mean over dp of actual = reference"},
+      {"LocalMaximumInTheLoss", kGpt, kTp4Dp2, OnEveryRank([=] {
+         return Drop(WithReduceOp(ReduceOp::kMax, Moves("loss_per_token", Phase::kForward)));
+       }),
+       kValue, kFirstTp4, "step 1 microbatch 0 forward loss_per_token value", "tp{0,1,2,3}", ""},
+  };
+}
+
+// What one rank puts in.
+std::vector<Row> ContributionRows() {
+  const auto gradient = MovesInStep(kFirstParameter, Phase::kFinalize, 1);
+  const std::string gradient_site = "step 1 finalize " + kFirstParameter + " main_grad";
+  return {
       {"ContributionOfOneRankMissing",
        kGpt,
        kTp2Dp3,
@@ -284,6 +204,16 @@ std::vector<Row> CommunicationRows() {
        gradient_site,
        "dp-cp{1,3,5}",
        "actual = reference + 1/3 (1/dp) * the term of dp-cp 1 (rank 3)"},
+  };
+}
+
+// What is made of a sum.
+std::vector<Row> ResultRows() {
+  const auto proj = Moves(kProj, Phase::kForward);
+  const auto gradient = MovesInStep(kFirstParameter, Phase::kFinalize, 1);
+  const std::string proj_site = "step 1 microbatch 0 forward " + kProj + " value";
+  const std::string gradient_site = "step 1 finalize " + kFirstParameter + " main_grad";
+  return {
       {"ResultScaledOnOneRank",
        kGpt,
        kTp2Dp3,
@@ -314,6 +244,31 @@ std::vector<Row> CommunicationRows() {
        proj_site,
        "tp{0,1,2,3}",
        "actual = " + kProj + ".bias"},
+      {"NormReducedOnTpRank0Only",
+       kGpt,
+       kTp2Dp3,
+       Mutate([](const Mesh& mesh, int rank) {
+         std::vector<MutationRule> rules;
+         if (mesh.CoordinateOf(rank, "tp") == 1) {
+           rules.push_back(ScaleResult(Moves("grad_norm", Phase::kNorm), 0.25));
+         }
+         return rules;
+       }),
+       kValue,
+       {1, 3, 5},
+       "step 1 norm grad_norm value",
+       "tp-pp{0,1}",
+       "actual = 1/2 * reference"},
+  };
+}
+
+// Payloads that are corrupted.
+std::vector<Row> PayloadRows() {
+  const auto proj = Moves(kProj, Phase::kForward);
+  const auto gradient = MovesInStep(kFirstParameter, Phase::kFinalize, 1);
+  const std::string proj_site = "step 1 microbatch 0 forward " + kProj + " value";
+  const std::string gradient_site = "step 1 finalize " + kFirstParameter + " main_grad";
+  return {
       {"BitFlippedInOnePayload",
        kGpt,
        kTp2Dp3,
@@ -345,18 +300,19 @@ std::vector<Row> CommunicationRows() {
       {"ConstantAddedOnOneRank",
        kGpt,
        kTp4Dp2,
-       OnOneRank(1,
-                 [=] {
-                   return ChangeResult(proj, [](Tensor& output) {
-                     double* values = output.data<double>();
-                     for (int64_t i = 0; i < output.elements(); ++i) values[i] += 0.25;
-                   });
-                 }),
+       OnOneRank(1, [=] { return AddToResult(proj, 0.25); }),
        kValue,
        {1},
        proj_site,
        "tp{0,1,2,3}",
        "actual = reference +0.25"},
+  };
+}
+
+// Results that are old, or in another order.
+std::vector<Row> OrderRows() {
+  const auto proj = Moves(kProj, Phase::kForward);
+  return {
       {"ResultOfTheFirstMicrobatchAgain",
        kGpt,
        kTp4Dp2,
@@ -391,32 +347,12 @@ std::vector<Row> CommunicationRows() {
        "step 1 microbatch 0 forward decoder.layers.0.self_attention.linear_qkv value",
        "tp{0,1}",
        "actual = reference with blocks of 8 along axis 0 in order 1,0"},
-      {"LocalMaximumInTheLoss", kGpt, kTp4Dp2, OnEveryRank([=] {
-         return Drop(WithReduceOp(ReduceOp::kMax, Moves("loss_per_token", Phase::kForward)));
-       }),
-       kValue, kFirstTp4, "step 1 microbatch 0 forward loss_per_token value", "tp{0,1,2,3}", ""},
-      {"NormReducedOnTpRank0Only",
-       kGpt,
-       kTp2Dp3,
-       Mutate([](const Mesh& mesh, int rank) {
-         std::vector<MutationRule> rules;
-         if (mesh.CoordinateOf(rank, "tp") == 1) {
-           rules.push_back(ScaleResult(Moves("grad_norm", Phase::kNorm), 0.25));
-         }
-         return rules;
-       }),
-       kValue,
-       {1, 3, 5},
-       "step 1 norm grad_norm value",
-       "tp-pp{0,1}",
-       "actual = 1/2 * reference"},
   };
 }
 
-// What the ranks disagree about.
-std::vector<Row> DisagreementRows() {
+// Two reductions in swapped order.
+std::vector<Row> SwappedRows() {
   const auto swap = OnOneRank(3, [] { return SwapWithNext(MovesEitherNorm()); });
-  const auto skip = OnOneRank(3, [] { return Skip(Nth(0, MovesEitherNorm())); });
   const std::string site = "step 1 finalize " + kNorm + ".weight main_grad";
   return {
       {"TwoReductionsSwappedOnOneRank",
@@ -446,6 +382,14 @@ std::vector<Row> DisagreementRows() {
        site,
        "dp-cp{1,3,5}",
        ""},
+  };
+}
+
+// Other things that the ranks disagree about.
+std::vector<Row> DisagreementRows() {
+  const auto skip = OnOneRank(3, [] { return Skip(Nth(0, MovesEitherNorm())); });
+  const std::string site = "step 1 finalize " + kNorm + ".weight main_grad";
+  return {
       {"OneRankSkipsAReduction",
        kGpt,
        kTp2Dp3,
@@ -495,10 +439,13 @@ std::vector<Row> DisagreementRows() {
 }
 
 std::vector<Row> AllRows() {
-  std::vector<Row> rows = PolicyRows();
-  for (Row& row : CommunicationRows()) rows.push_back(std::move(row));
-  for (Row& row : DisagreementRows()) rows.push_back(std::move(row));
-  return rows;
+  std::vector<Row> all;
+  for (const auto& some : {GradientPolicyRows(), LayerPolicyRows(), NormPolicyRows(), DroppedRows(),
+                           ContributionRows(), ResultRows(), PayloadRows(), OrderRows(),
+                           SwappedRows(), DisagreementRows()}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
 }
 
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
