@@ -11,11 +11,14 @@ struct Row {
   size_t bytes;
 };
 
-constexpr std::array<Row, 5> kRows = {{{DType::kF64, "f64", 8},
+constexpr std::array<Row, 8> kRows = {{{DType::kF64, "f64", 8},
                                        {DType::kF32, "f32", 4},
                                        {DType::kBF16, "bf16", 2},
                                        {DType::kF16, "f16", 2},
-                                       {DType::kI64, "i64", 8}}};
+                                       {DType::kI64, "i64", 8},
+                                       {DType::kM61, "m61", 8},
+                                       {DType::kP50, "p50", 8},
+                                       {DType::kP31, "p31", 8}}};
 
 const Row& Find(DType dtype) {
   for (const Row& row : kRows) {
@@ -28,13 +31,18 @@ const Row& Find(DType dtype) {
 
 size_t SizeOf(DType dtype) { return Find(dtype).bytes; }
 
+bool IsExact(DType dtype) {
+  return dtype == DType::kM61 || dtype == DType::kP50 || dtype == DType::kP31;
+}
+
 std::string_view Name(DType dtype) { return Find(dtype).name; }
 
 DType DTypeFromName(std::string_view name) {
   for (const Row& row : kRows) {
     if (row.name == name) return row.dtype;
   }
-  throw InvalidArgument("unknown dtype '{}'; expected f64, f32, bf16, f16 or i64", name);
+  throw InvalidArgument("unknown dtype '{}'; expected f64, f32, bf16, f16, i64, m61, p50 or p31",
+                        name);
 }
 
 }  // namespace plumbline

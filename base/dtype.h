@@ -7,13 +7,15 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/field.h"
 
 namespace plumbline {
 
-enum class DType : uint8_t { kF64, kF32, kBF16, kF16, kI64 };
+enum class DType : uint8_t { kF64, kF32, kBF16, kF16, kI64, kM61, kP50, kP31 };
 
 size_t SizeOf(DType dtype);
-std::string_view Name(DType dtype);          // "f64", "f32", "bf16", "f16", "i64"
+std::string_view Name(DType dtype);  // "f64", "f32", "bf16", "f16", "i64", "m61", "p50", "p31"
+bool IsExact(DType dtype);           // a prime field (base/field.h)
 DType DTypeFromName(std::string_view name);  // throws InvalidArgument
 
 // DTypeOf<double> is DType::kF64, and so on, for the types that tensors can be read as.
@@ -31,6 +33,18 @@ template <>
 struct DTypeTraits<int64_t> {
   static constexpr DType kDType = DType::kI64;
 };
+template <>
+struct DTypeTraits<M61> {
+  static constexpr DType kDType = DType::kM61;
+};
+template <>
+struct DTypeTraits<P50> {
+  static constexpr DType kDType = DType::kP50;
+};
+template <>
+struct DTypeTraits<P31> {
+  static constexpr DType kDType = DType::kP31;
+};
 template <class T>
 inline constexpr DType kDTypeOf = DTypeTraits<T>::kDType;
 
@@ -46,10 +60,17 @@ decltype(auto) DispatchScalar(DType dtype, F&& f) {
       return f.template operator()<double>();
     case DType::kF32:
       return f.template operator()<float>();
+    case DType::kM61:
+      return f.template operator()<M61>();
+    case DType::kP50:
+      return f.template operator()<P50>();
+    case DType::kP31:
+      return f.template operator()<P31>();
     default:
       break;
   }
-  throw InvalidArgument("dtype {} has no operators here; expected f64 or f32", Name(dtype));
+  throw InvalidArgument("dtype {} has no operators here; expected f64, f32 or a field",
+                        Name(dtype));
 }
 
 }  // namespace plumbline

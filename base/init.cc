@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/field.h"
 #include "base/rng.h"
 #include "base/scalar.h"
 
@@ -42,6 +43,22 @@ void CheckPiece(const std::string& name, const Shape& global_shape,
   }
 }
 
+// Exact mode: every value, norm weights and biases too, is uniform in the field.
+void FillUniform(const RandomStream& stream, const std::vector<int64_t>& global_index,
+                 Tensor& local) {
+  DispatchScalar(local.dtype(), [&]<class T>() {
+    if constexpr (kIsField<T>) {
+      T* values = local.data<T>();
+      for (size_t i = 0; i < global_index.size(); ++i) {
+        const int64_t index = global_index[i];
+        values[i] = index < 0 ? T{0}
+                              : ScalarTraits<T>::Any(FieldFunction::kInit,
+                                                     stream.Bits(static_cast<uint64_t>(index)));
+      }
+    }
+  });
+}
+
 }  // namespace
 
 void ParameterSource::FillWhole(const std::string& name, Tensor& global) const {
@@ -53,11 +70,13 @@ void ParameterSource::FillWhole(const std::string& name, Tensor& global) const {
 void SeededParameters::Fill(const std::string& name, const Shape& global_shape,
                             const std::vector<int64_t>& global_index, Tensor& local) const {
   CheckPiece(name, global_shape, global_index, local);
+  const RandomStream stream = InitStream(seed_, name);
+  if (IsExact(local.dtype())) return FillUniform(stream, global_index, local);
   const Distribution distribution = DistributionOf(model_, name);
   // Padding draws too, at an index that no element has, and is then set to 0.
   const std::vector<uint64_t> indices(global_index.begin(), global_index.end());
   std::vector<double> normals(indices.size());
-  InitStream(seed_, name).FillNormal(indices, normals);
+  stream.FillNormal(indices, normals);
   DispatchScalar(local.dtype(), [&]<class T>() {
     T* values = local.data<T>();
     for (size_t i = 0; i < normals.size(); ++i) {

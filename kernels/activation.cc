@@ -16,15 +16,15 @@ struct GeluTanh {
   T root = Traits::FromDouble(0.7978845608028654);  // sqrt(2 / pi)
   T cubic = Traits::FromDouble(0.044715);
   T one = One<T>();
-  T two = Traits::FromInt(2);
+  T half = Traits::FromDouble(0.5);
   T three = Traits::FromInt(3);
 
   T Inner(T x) const { return Traits::Tanh(root * (x + cubic * x * x * x)); }
-  T Value(T x) const { return x / two * (one + Inner(x)); }
+  T Value(T x) const { return half * x * (one + Inner(x)); }
   T Slope(T x) const {
     const T t = Inner(x);
     const T inner_slope = root * (one + three * cubic * x * x);
-    return (one + t) / two + x / two * (one - t * t) * inner_slope;
+    return half * (one + t) + half * x * (one - t * t) * inner_slope;
   }
 };
 

@@ -155,7 +155,8 @@ class ForwardRun {
       host::AddWeighted<T>(runs, {row, 1, v.data, v.row_stride, {0, extents_.keys}},
                            extents_.channels, out);
       if (!runs.empty()) {
-        for (int64_t d = 0; d < extents_.channels; ++d) out[d] = out[d] / softmax.sum;
+        const host::DivideBy<T> normalise(softmax.sum);
+        for (int64_t d = 0; d < extents_.channels; ++d) out[d] = normalise(out[d]);
       }
       result_.lse.template data<T>()[(b * extents_.heads + rules.head) * extents_.queries + query] =
           ScalarTraits<T>::StoreLogSum(ScalarTraits<T>::MakeLogSum(softmax.max, softmax.sum));

@@ -129,16 +129,14 @@ void ScaleInto(const Context& context, Tensor& x, double factor) {
 void DivideInto(const Context& context, Tensor& x, int64_t n) {
   (void)context;
   DispatchScalar(x.dtype(), [&]<class T>() {
-    const T divisor = ScalarTraits<T>::FromInt(n);
-    Transform<T>(x, [divisor](T value) { return value / divisor; });
+    Transform<T>(x, host::DivideBy<T>(ScalarTraits<T>::FromInt(n)));
   });
 }
 
 void DivideInto(const Context& context, Tensor& x, const Tensor& divisor) {
   (void)context;
   DispatchScalar(x.dtype(), [&]<class T>() {
-    const T d = ReadScalar<T>("divide", x, divisor);
-    Transform<T>(x, [d](T value) { return value / d; });
+    Transform<T>(x, host::DivideBy<T>(ReadScalar<T>("divide", x, divisor)));
   });
 }
 

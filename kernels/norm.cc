@@ -53,7 +53,8 @@ NormForwardResult LayerNormForwardImpl(const Context& context, const Tensor& x,
   T* rstd = rstd_tensor.data<T>();
   RowChains<T>(
       in.rows, h, [&](int64_t row, int64_t i, T sum) { return sum + in.x[row * h + i]; }, mean);
-  for (int64_t row = 0; row < in.rows; ++row) mean[row] = mean[row] / ScalarTraits<T>::FromInt(h);
+  const host::DivideBy<T> average(ScalarTraits<T>::FromInt(h));
+  for (int64_t row = 0; row < in.rows; ++row) mean[row] = average(mean[row]);
   RowChains<T>(
       in.rows, h,
       [&](int64_t row, int64_t i, T sum) {
@@ -137,17 +138,17 @@ struct NormGradient {
           return MultiplyAdd(dy[row * h + i] * weight[i], Normalised<kCentred>(row, i), sum);
         },
         product_mean);
-    const T count = ScalarTraits<T>::FromInt(h);
+    const host::DivideBy<T> mean_of(ScalarTraits<T>::FromInt(h));
     for (int64_t row = 0; row < rows; ++row) {
       const T* g = dy + row * h;
       T* out = dx + row * h;
       const T r = rstd[row];
-      const T product = product_mean[row] / count;
+      const T product = mean_of(product_mean[row]);
       for (int64_t i = 0; i < h; ++i) {
         dweight[i] = MultiplyAdd(g[i], Normalised<kCentred>(row, i), dweight[i]);
       }
       if constexpr (kCentred) {
-        const T average = gradient_mean[row] / count;
+        const T average = mean_of(gradient_mean[row]);
         for (int64_t i = 0; i < h; ++i) dbias[i] = dbias[i] + g[i];
         for (int64_t i = 0; i < h; ++i) {
           out[i] = r * (g[i] * weight[i] - average - Normalised<kCentred>(row, i) * product);

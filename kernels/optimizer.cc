@@ -35,27 +35,34 @@ template <class T>
 void AdamImpl(Tensor& parameter, const Tensor& gradient, Tensor& exp_avg, Tensor& exp_avg_sq,
               const AdamOptions& options, const Tensor& gradient_scale) {
   using Traits = ScalarTraits<T>;
+  // Elements are taken in blocks, so that a field inverts all denominators of a block at once.
+  constexpr size_t kBlock = 256;
   const T one = One<T>();
   const T beta1 = Traits::FromDouble(options.beta1);
   const T beta2 = Traits::FromDouble(options.beta2);
   const T fresh1 = one - beta1;
   const T fresh2 = one - beta2;
-  const T correction1 = one - PowInt(beta1, options.step);
-  const T correction2 = one - PowInt(beta2, options.step);
+  const host::DivideBy<T> correct1(one - PowInt(beta1, options.step));
+  const host::DivideBy<T> correct2(one - PowInt(beta2, options.step));
   const T lr = Traits::FromDouble(options.lr);
   const T decay = lr * Traits::FromDouble(options.weight_decay);
   const T eps = Traits::FromDouble(options.eps);
   T* p = parameter.data<T>();
   T* m = exp_avg.data<T>();
   T* v = exp_avg_sq.data<T>();
-  ForEachGradient<T>("adam", gradient, gradient_scale, [=](int64_t i, T g) {
-    const T first = beta1 * m[i] + fresh1 * g;
-    const T second = beta2 * v[i] + fresh2 * g * g;
-    const T denominator = Traits::Sqrt(second / correction2) + eps;
-    const T decayed = p[i] - decay * p[i];
-    m[i] = first;
-    v[i] = second;
-    p[i] = decayed - lr * (first / correction1 / denominator);
+  T update[kBlock];
+  T denominator[kBlock];
+  const int64_t elements = parameter.elements();
+  ForEachGradient<T>("adam", gradient, gradient_scale, [&](int64_t i, T g) {
+    const size_t slot = static_cast<size_t>(i) % kBlock;
+    m[i] = beta1 * m[i] + fresh1 * g;
+    v[i] = beta2 * v[i] + fresh2 * g * g;
+    update[slot] = correct1(m[i]);
+    denominator[slot] = Traits::Sqrt(correct2(v[i])) + eps;
+    if (slot + 1 < kBlock && i + 1 < elements) return;
+    host::DivideAll<T>({update, slot + 1}, {denominator, slot + 1});
+    T* first = p + i - static_cast<int64_t>(slot);
+    for (size_t k = 0; k <= slot; ++k) first[k] = first[k] - decay * first[k] - lr * update[k];
   });
 }
 

@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/scalar.h"
+#include "kernels/host/common.h"
 
 namespace plumbline {
 namespace {
@@ -72,8 +73,9 @@ void ReduceScalar(ReduceOp op, std::span<const Tensor* const> sources, Tensor& r
         throw InvalidArgument("reduce avg of {}: an average of integers is not defined",
                               Name(result.dtype()));
       } else {
-        const T n = ScalarTraits<T>::FromInt(static_cast<int64_t>(sources.size()));
-        return ReduceBlocks<T>(sources, result, Sum<T>(), [n](T x) { return x / n; });
+        const host::DivideBy<T> average(
+            ScalarTraits<T>::FromInt(static_cast<int64_t>(sources.size())));
+        return ReduceBlocks<T>(sources, result, Sum<T>(), average);
       }
     }
     case ReduceOp::kMax:

@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "oracle/dual.h"
+#include "oracle/field_traits.h"
 #include "oracle/step.h"
 
 namespace plumbline {
@@ -29,7 +30,12 @@ std::vector<T> Direction(const std::string& tensor, uint64_t seed, Eigen::Index 
   const RandomStream stream = DataStream(seed, "direction of " + tensor);
   std::vector<T> direction;
   for (Eigen::Index j = 0; j < size; ++j) {
-    direction.push_back(ScalarTraits<T>::FromDouble(stream.Normal(static_cast<uint64_t>(j))));
+    const auto index = static_cast<uint64_t>(j);
+    if constexpr (kIsField<T>) {
+      direction.push_back(ScalarTraits<T>::Any(FieldFunction::kInit, stream.Bits(index)));
+    } else {
+      direction.push_back(ScalarTraits<T>::FromDouble(stream.Normal(index)));
+    }
   }
   return direction;
 }
@@ -94,5 +100,9 @@ template std::vector<GradientCheck<double>> CheckGradients(const TransformerConf
                                                            const ParameterSource&,
                                                            const BatchSource&,
                                                            const GradientCheckOptions<double>&);
+template std::vector<GradientCheck<M61>> CheckGradients(const TransformerConfig&,
+                                                        const TrainConfig&, const ParameterSource&,
+                                                        const BatchSource&,
+                                                        const GradientCheckOptions<M61>&);
 
 }  // namespace plumbline

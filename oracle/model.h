@@ -6,8 +6,8 @@
 //
 // Shapes:   one row s * B + b for each token.
 // Numerics: one instance computes one microbatch at a time; Backward reads what the last Forward
-//           kept. Instantiated for double and Dual<double> in model_*.cc; definitions in
-//           model_inl.h.
+//           kept. Instantiated for double, the prime fields, and dual numbers over double and M61
+//           in model_*.cc; definitions in model_inl.h.
 // Errors:   InvalidArgument when the configuration's rotary channels are odd.
 // Source:   Radford et al. 2019; Megatron-Core gpt_model.py for the names.
 #ifndef PLUMBLINE_ORACLE_MODEL_H_

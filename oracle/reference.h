@@ -16,7 +16,7 @@
 namespace plumbline {
 
 // Trains for train.steps steps from the source's parameters and records every site. The scalar is
-// chosen by `dtype` (f64 now).
+// chosen by `dtype` (f64, or a prime field).
 void RunReference(const TransformerConfig& model, const TrainConfig& train, DType dtype,
                   const ParameterSource& parameters, const BatchSource& batches,
                   ReferenceSink& sink);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/context.h"
@@ -38,6 +39,34 @@ inline T Zero() {
 template <class T>
 inline T One() {
   return ScalarTraits<T>::FromInt(1);
+}
+
+// x / n for many x. Over a field the inverse is computed once; a float divides each time, so that
+// the quotient is rounded once.
+template <class T>
+class DivideBy {
+ public:
+  explicit DivideBy(T n) : factor_(std::floating_point<T> ? n : One<T>() / n) {}
+  T operator()(T x) const {
+    if constexpr (std::floating_point<T>) {
+      return x / factor_;
+    } else {
+      return x * factor_;
+    }
+  }
+
+ private:
+  T factor_;
+};
+
+// numerators[i] /= denominators[i]; the denominators are used up.
+template <class T>
+inline void DivideAll(std::span<T> numerators, std::span<T> denominators) {
+  if constexpr (std::floating_point<T>) {
+    for (size_t i = 0; i < numerators.size(); ++i) numerators[i] = numerators[i] / denominators[i];
+  } else {
+    plumbline::DivideAll(numerators, denominators);
+  }
 }
 
 // sums[row] = step(row, i, ... step(row, 1, step(row, 0, sums[row]))): one chain per row over

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "base/field.h"
+
 namespace plumbline::host {
 
 // Element (i, j) lies at data[i * row_stride + j * column_stride].
@@ -33,6 +35,17 @@ extern template void Gemm<float>(const GemmSize&, const MatrixView<float>&,
                                  const MatrixView<float>&, float*, int64_t);
 extern template void Gemm<double>(const GemmSize&, const MatrixView<double>&,
                                   const MatrixView<double>&, double*, int64_t);
+
+// Over prime fields, in kernels/host/field_gemm.cc: the order of the sum does not matter there.
+template <>
+void Gemm<M61>(const GemmSize& size, const MatrixView<M61>& a, const MatrixView<M61>& b, M61* c,
+               int64_t c_stride);
+template <>
+void Gemm<P50>(const GemmSize& size, const MatrixView<P50>& a, const MatrixView<P50>& b, P50* c,
+               int64_t c_stride);
+template <>
+void Gemm<P31>(const GemmSize& size, const MatrixView<P31>& a, const MatrixView<P31>& b, P31* c,
+               int64_t c_stride);
 
 }  // namespace plumbline::host
 

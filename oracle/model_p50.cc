@@ -1,0 +1,8 @@
+#include "oracle/field_traits.h"
+#include "oracle/model_inl.h"
+
+namespace plumbline {
+
+template class Gpt<P50>;
+
+}  // namespace plumbline
