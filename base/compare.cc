@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <concepts>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -215,14 +216,19 @@ Match MatchUlps(const Tensor& actual, const Tensor& reference, const Strength& s
   int64_t worst = 0;
   int64_t index = 0;
   DispatchScalar(a.dtype(), [&]<class T>() {
-    const T* left = a.data<T>();
-    const T* right = r.data<T>();
-    for (int64_t i = 0; i < a.elements(); ++i) {
-      const int64_t apart = UlpsApart(left[i], right[i]);
-      if (apart > worst) {
-        worst = apart;
-        index = i;
+    if constexpr (std::floating_point<T>) {
+      const T* left = a.data<T>();
+      const T* right = r.data<T>();
+      for (int64_t i = 0; i < a.elements(); ++i) {
+        const int64_t apart = UlpsApart(left[i], right[i]);
+        if (apart > worst) {
+          worst = apart;
+          index = i;
+        }
       }
+    } else {
+      throw InvalidArgument("{} has no units in the last place; compare it bitwise",
+                            Name(a.dtype()));
     }
   });
   if (worst <= strength.ulps()) return {true, ""};
