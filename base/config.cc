@@ -147,8 +147,14 @@ void CheckWorld(const ParallelConfig& parallel) {
                 {"--data-parallel-size", parallel.dp},
                 {"--pipeline-model-parallel-size", parallel.pp},
                 {"--expert-model-parallel-size", parallel.ep},
-                {"--expert-tensor-parallel-size", parallel.expert_tp()}},
+                {"--expert-tensor-parallel-size", parallel.expert_tp()},
+                {"--num-virtual-stages-per-pipeline-rank", parallel.virtual_stages}},
                1, kMaxWorldSize);
+  CheckAtLeast(
+      {{"--microbatch-group-size-per-virtual-pipeline-stage", parallel.microbatch_group_size},
+       {"--decoder-first-pipeline-num-layers", parallel.decoder_first_pipeline_num_layers},
+       {"--decoder-last-pipeline-num-layers", parallel.decoder_last_pipeline_num_layers}},
+      0, kMaxSize);
   int64_t ranks = 1;
   for (int64_t extent : {parallel.tp, parallel.cp, parallel.dp, parallel.pp}) {
     ranks *= extent;
@@ -270,6 +276,7 @@ std::string_view Name(RopeScaling value) { return Lookup<3>({"none", "linear", "
 std::string_view Name(VocabPadding value) { return Lookup<2>({"masked", "megatron"}, value); }
 std::string_view Name(GqaPolicy value) { return Lookup<2>({"gather_qkv", "replicate_kv"}, value); }
 std::string_view Name(OptimizerKind value) { return Lookup<2>({"adam", "sgd"}, value); }
+std::string_view Name(RecomputeGranularity value) { return Lookup<2>({"none", "full"}, value); }
 
 int64_t PaddedVocabSize(int64_t vocab_size, int tp) {
   const int64_t multiple = int64_t{128} * tp;

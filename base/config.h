@@ -23,6 +23,9 @@ enum class VocabPadding : uint8_t { kMasked, kMegatron };
 // holds whole K/V heads, gradients summed.
 enum class GqaPolicy : uint8_t { kGatherQkv, kReplicateKv };
 enum class OptimizerKind : uint8_t { kAdam, kSgd };
+// What a forward keeps for its backward. `kFull`: the input of each layer alone; the rest is
+// computed again, layer by layer, when the backward gets there.
+enum class RecomputeGranularity : uint8_t { kNone, kFull };
 
 std::string_view Name(Normalization value);
 std::string_view Name(Activation value);
@@ -31,6 +34,7 @@ std::string_view Name(RopeScaling value);
 std::string_view Name(VocabPadding value);
 std::string_view Name(GqaPolicy value);
 std::string_view Name(OptimizerKind value);
+std::string_view Name(RecomputeGranularity value);
 
 // A GPT. Field names are Megatron-Core's.
 struct TransformerConfig {
@@ -119,6 +123,15 @@ struct ParallelConfig {
   bool sequence_parallel = false;
   std::string order = "tp-cp-ep-dp-pp";  // fastest first
   GqaPolicy gqa_policy = GqaPolicy::kGatherQkv;
+
+  // Pipelines; parallel/pipeline/stage_layout.h says what they mean and checks them.
+  std::string schedule;    // "": what Megatron runs: interleaved with virtual stages, else 1f1b
+  int virtual_stages = 1;  // model chunks of a rank
+  int microbatch_group_size = 0;                  // of an interleaved schedule; 0: pp
+  std::string pipeline_layout;                    // "Et*3|t*4|t*4|tL"; "": an even split
+  int64_t decoder_first_pipeline_num_layers = 0;  // 0: as the stages in the middle
+  int64_t decoder_last_pipeline_num_layers = 0;
+  RecomputeGranularity recompute_granularity = RecomputeGranularity::kNone;
 
   int world_size() const { return tp * cp * dp * pp; }
   int expert_tp() const { return etp == 0 ? tp : etp; }

@@ -1,6 +1,22 @@
 #include "parallel/data/data_parallel.h"
 
 namespace plumbline {
+namespace {
+
+int AfterMicrobatch(const RankEnv& env) {
+  return env.policies().data_parallel.after_microbatch(
+      static_cast<int>(env.config().num_microbatches()));
+}
+
+}  // namespace
+
+bool ReducesEarly(const RankEnv& env, int microbatch) {
+  return microbatch == AfterMicrobatch(env) && !ReducesAfterLastMicrobatch(env);
+}
+
+bool ReducesAfterLastMicrobatch(const RankEnv& env) {
+  return AfterMicrobatch(env) + 1 >= env.config().num_microbatches();
+}
 
 void ReduceOverDataParallel(const RankEnv& env, int64_t step,
                             std::span<Parameter* const> parameters) {

@@ -18,6 +18,10 @@ namespace plumbline {
 void ReduceOverDataParallel(const RankEnv& env, int64_t step,
                             std::span<Parameter* const> parameters);
 
+// Whether the reduction comes after this of a rank's microbatches, which is not the last one.
+bool ReducesEarly(const RankEnv& env, int microbatch);
+bool ReducesAfterLastMicrobatch(const RankEnv& env);
+
 }  // namespace plumbline
 
 #endif  // PLUMBLINE_PARALLEL_DATA_DATA_PARALLEL_H_

@@ -21,9 +21,11 @@ void SumCopiedRows(const RankEnv& env, int64_t step, std::span<Parameter* const>
 }  // namespace
 
 void FinalizeGradients(const RankEnv& env, int64_t step, std::span<Parameter* const> parameters,
-                       const Tensor& label_count) {
-  ReduceOverDataParallel(env, step, parameters);
+                       TiedEmbeddings& tied_embeddings, const Tensor& label_count) {
+  tied_embeddings.Join();
+  if (ReducesAfterLastMicrobatch(env)) ReduceOverDataParallel(env, step, parameters);
   SumSequenceParallelGradients(env, step, parameters);
+  tied_embeddings.Finalize(step);
   SumCopiedRows(env, step, parameters);
   if (!label_count.defined()) return;
   for (Parameter* parameter : parameters) {

@@ -1,5 +1,8 @@
 // A GPT, or the part of one that a pipeline stage holds.
 //
+// With tied embeddings a stage that has the loss and not the embedding holds a copy of the word
+// table (Parameter::tied_copy).
+//
 // Shapes:   tokens i64 [B, S] (pre_process) or hidden states [S, B, H] in; per-token losses [S, B]
 //           (post_process) or hidden states out. Hidden states are [S/tp, B, H] with sequence
 //           parallelism.
@@ -15,24 +18,17 @@
 
 #include "parallel/model/language_model_embedding.h"
 #include "parallel/model/norm.h"
+#include "parallel/model/stage_spec.h"
 #include "parallel/model/transformer_layer.h"
 #include "parallel/tensor/vocab_parallel_cross_entropy.h"
 
 namespace plumbline {
 
-// Which layers, by number in the whole model, and whether embedding and loss are here.
-struct StageSpec {
-  std::vector<int32_t> layers;
-  bool pre_process = true;
-  bool post_process = true;
-};
-// All of it, on one stage.
-StageSpec WholeModel(const TransformerConfig& model);
-
 class GptModel {
  public:
   struct Saved {
-    std::vector<TransformerLayer::Saved> layers;
+    std::vector<TransformerLayer::Saved> layers;  // empty with recomputation
+    std::vector<Tensor> layer_inputs;             // empty without
     Norm::Saved final_layernorm;
     ColumnParallelLinear::Saved output_layer;
     VocabParallelCrossEntropy::Saved cross_entropy;
@@ -45,7 +41,8 @@ class GptModel {
 
   // `hidden` is undefined with pre_process.
   Tensor Forward(const Pass& pass, const Tensor& hidden, Saved& saved) const;
-  // The gradient of `hidden`; undefined with pre_process.
+  // The gradient of `hidden`; undefined with pre_process. With recomputation each layer runs
+  // forward once more before its backward, in phase `recompute`.
   Tensor Backward(const Pass& pass, const Tensor& dout, const Saved& saved);
 
   // In the order of docs/sites.md. A tied weight comes once.
@@ -54,8 +51,13 @@ class GptModel {
  private:
   class Head;
 
+  Tensor ForwardLayers(const Pass& pass, Tensor x, Saved& saved) const;
+  Tensor BackwardLayers(const Pass& pass, Tensor dx, const Saved& saved);
+
   const RankEnv& env_;
   QkvLayout qkv_layout_;
+  bool recomputes_;
+  std::optional<Tap> input_;  // of a stage that shows what it receives
   std::unique_ptr<LanguageModelEmbedding> embedding_;
   std::vector<std::unique_ptr<TransformerLayer>> layers_;
   std::unique_ptr<Head> head_;

@@ -9,7 +9,7 @@ DropoutKey DropoutKeyAt(const RankEnv& env, const Pass& pass, double probability
   DropoutKey key;
   key.probability = probability;
   key.seed = env.config().train.seed;
-  key.step = pass.step;
+  key.step = pass.mask_step >= 0 ? pass.mask_step : pass.step;
   key.site_hash = site_hash;
   key.samples = pass.data->batch.samples;
   return key;

@@ -33,8 +33,11 @@ Tensor Norm::Backward(const Pass& pass, const Tensor& dy, const Saved& saved) {
   const NormBackwardResult result =
       bias_ ? LayerNormBackward(env_.context(), dy, saved.x, weight_.value, saved.mean, saved.rstd)
             : RmsNormBackward(env_.context(), dy, saved.x, weight_.value, saved.rstd);
-  weight_.AddGradient(env_.context(), result.dweight);
-  if (bias_) bias_->AddGradient(env_.context(), result.dbias);
+  // One kernel makes all three; only what it adds to the parameters waits.
+  AddNowOrLater(pass, [this, dweight = result.dweight, dbias = result.dbias] {
+    weight_.AddGradient(env_.context(), dweight);
+    if (bias_) bias_->AddGradient(env_.context(), dbias);
+  });
   return result.dx;
 }
 

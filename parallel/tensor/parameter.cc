@@ -25,6 +25,7 @@ void Parameter::AddGradient(const Context& context, const Tensor& gradient) {
 
 Tensor Parameter::CountedGradient(const RankEnv& env) const {
   if (!env.policies().grad_norm.counts(name(), tensor_parallel, env.tp_rank())) return {};
+  if (tied_copy && !env.policies().tied_embedding.counts_copy) return {};
   const bool first_copy =
       !replicated_rows || replicated_rows->group.IndexOf(env.global_rank()) == 0;
   return first_copy ? main_grad : main_grad.Slice(0, 0, replicated_rows->first_row);

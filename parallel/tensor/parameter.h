@@ -44,6 +44,10 @@ struct Parameter {
   // Replicated over tp, but each rank saw only its part of the sequence: its gradient is a term.
   bool sequence_parallel = false;
   bool weight_decay = false;
+  // The word table of a model with tied embeddings. Where first and last pipeline stage are not
+  // one, each holds it, with its own term of the gradient, and the last stage's is the copy.
+  bool tied_embedding = false;
+  bool tied_copy = false;
   std::optional<ReplicatedRows> replicated_rows;
 
   const std::string& name() const { return layout.tensor.name; }

@@ -21,9 +21,11 @@ int64_t CountLabels(const Tensor& mask) {
 
 Microbatch MakeMicrobatch(const Context& context, Batch batch, DType dtype, bool packed) {
   Microbatch result;
-  result.targets = SequenceFirst(context, batch.labels);
-  result.loss_mask = Cast(context, SequenceFirst(context, batch.loss_mask), dtype);
-  result.label_count = CountLabels(batch.loss_mask);
+  if (batch.labels.defined()) {
+    result.targets = SequenceFirst(context, batch.labels);
+    result.loss_mask = Cast(context, SequenceFirst(context, batch.loss_mask), dtype);
+    result.label_count = CountLabels(batch.loss_mask);
+  }
   result.packed = packed;
   result.batch = std::move(batch);
   return result;

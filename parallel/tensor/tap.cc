@@ -35,6 +35,8 @@ Tap::Tap(int32_t layer, ObservedLayout layout, std::optional<ObservedLayout> gra
 
 void Tap::ShowValue(const RankEnv& env, const Pass& pass, const Tensor& local) const {
   CheckPiece(layout_, local);
+  // A recomputation makes what the forward has shown already.
+  if (pass.phase == Phase::kRecompute) return;
   env.probe().Observe(At(pass, Quantity::kValue), layout_, local);
 }
 

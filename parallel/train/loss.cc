@@ -36,13 +36,21 @@ Tensor MicrobatchLossGradient(const RankEnv& env, const Microbatch& microbatch) 
   const Shape shape = {env.model().seq_length, env.config().train.micro_batch_size};
   Tensor gradient = microbatch.loss_mask.Clone(env.context()).View(shape);
   if (!env.config().train.calculate_per_token_loss) {
-    DivideInto(env.context(), gradient, env.config().num_microbatches());
+    DivideInto(env.context(), gradient,
+               env.policies().loss_divisor(env.config().num_microbatches()));
     DivideInto(env.context(), gradient, OwnDivisor(microbatch));
   }
   return gradient;
 }
 
 Tensor GlobalLabelCount(const RankEnv& env, int64_t step, Tensor own_count) {
+  const Group& pipeline = env.GroupOf("pp");
+  if (pipeline.size() > 1) {
+    const Pass pass{
+        .step = static_cast<int32_t>(step), .microbatch = -1, .phase = Phase::kFinalize};
+    env.comm().Broadcast(own_count, pipeline.size() - 1, pipeline,
+                         SiteAt(MakeSite(-1, "num_tokens"), pass, Quantity::kValue));
+  }
   ReduceScalar(env, own_count, ReduceOp::kSum, step, "num_tokens");
   return own_count;
 }

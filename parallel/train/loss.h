@@ -7,7 +7,9 @@
 // and the division by the step's count of labels comes in finalize.
 //
 // Shapes:   losses [S, B] -> 0-d.
-// Comm:     ReportedLoss and GlobalLabelCount one all_reduce of a scalar over dp-cp each.
+// Comm:     ReportedLoss and GlobalLabelCount one all_reduce of a scalar over dp-cp each;
+//           GlobalLabelCount before it one broadcast over pp from the last stage, which alone has
+//           labels.
 // Source:   Megatron-LM pretrain_gpt.py, loss_func; Megatron-Core pipeline_parallel/schedules.py,
 //           forward_step_calc_loss.
 #ifndef PLUMBLINE_PARALLEL_TRAIN_LOSS_H_

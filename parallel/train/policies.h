@@ -11,6 +11,7 @@
 
 #include "base/mesh.h"
 #include "kernels/reduce.h"
+#include "parallel/pipeline/schedule.h"
 
 namespace plumbline {
 
@@ -22,7 +23,48 @@ struct Policies {
     ReduceOp reduce_op_per_token =
         ReduceOp::kSum;  // the division by the token count comes in finalize
     std::string group_axes = "dp-cp";
+    // After which of a rank's microbatches the reduction comes: the last one.
+    std::function<int(int microbatches)> after_microbatch = [](int microbatches) {
+      return microbatches - 1;
+    };
   } data_parallel;
+
+  // The sum over first and last pipeline stage of the gradients of a word table that both hold.
+  struct TiedEmbedding {
+    int reductions = 1;
+    // After which of a rank's microbatches: the last one, when the data-parallel reduction is
+    // complete. What comes after an earlier one is added on each stage by itself.
+    std::function<int(int microbatches)> after_microbatch = [](int microbatches) {
+      return microbatches - 1;
+    };
+    // Whether the last stage's copy counts in the gradient norm beside the first stage's.
+    bool counts_copy = false;
+  } tied_embedding;
+
+  // How microbatches go through the stages of a pipeline.
+  struct Pipeline {
+    // What each stage does in which order. Empty: as the schedule's name says.
+    std::function<void(Schedule& schedule)> change_schedule;
+    // The number, in the whole model, of the layer that a stage's chunk takes for number `layer`.
+    std::function<int32_t(int stage, int chunk, int32_t layer)> layer_number =
+        [](int, int, int32_t layer) { return layer; };
+    // How many batches a stage throws away before it reads that of a microbatch.
+    std::function<int(int stage, int chunk, int microbatch)> batches_skipped = [](int, int, int) {
+      return 0;
+    };
+    // Whether a stage computes its backward; if not it hands zeros on.
+    std::function<bool(int stage, int chunk, int microbatch)> runs_backward = [](int, int, int) {
+      return true;
+    };
+    // The step whose dropout masks a recomputation draws.
+    std::function<int32_t(int32_t step)> recompute_mask_step = [](int32_t step) { return step; };
+  } pipeline;
+
+  // What a microbatch's loss is divided by beside its count of labels, before the backward. Without
+  // effect when the division by labels comes in finalize.
+  std::function<int64_t(int64_t microbatches)> loss_divisor = [](int64_t microbatches) {
+    return microbatches;
+  };
 
   // Which replicated parameters get their gradients summed over tensor-parallel ranks when the
   // sequence is split.

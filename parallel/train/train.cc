@@ -1,14 +1,18 @@
 #include "parallel/train/train.h"
 
-#include <utility>
-
 #include "kernels/elementwise.h"
+#include "parallel/data/data_parallel.h"
 #include "parallel/data/finalize_gradients.h"
-#include "parallel/model/gpt_model.h"
+#include "parallel/data/tied_embeddings.h"
 #include "parallel/optimizer/grad_norm.h"
 #include "parallel/optimizer/optimizer.h"
+#include "parallel/pipeline/executor.h"
+#include "parallel/pipeline/schedule_builder.h"
+#include "parallel/pipeline/stage_layout.h"
 #include "parallel/tensor/tap.h"
+#include "parallel/train/forward_step.h"
 #include "parallel/train/loss.h"
+#include "parallel/train/stage_model.h"
 
 namespace plumbline {
 namespace {
@@ -25,78 +29,83 @@ void ShowParameters(const RankEnv& env, const std::vector<Parameter*>& parameter
   }
 }
 
+Schedule MakeRunSchedule(const RankEnv& env) {
+  Schedule schedule = MakeSchedule(ScheduleConfigOf(env.config()));
+  const auto& change = env.policies().pipeline.change_schedule;
+  if (change) change(schedule);
+  return schedule;
+}
+
+// Megatron overlaps messages with computation where there are virtual stages, and waits at once
+// where there are none.
+ExecutorOptions OptionsOf(const RankEnv& env, const Schedule& schedule) {
+  return {
+      .transport = schedule.config.virtual_chunks > 1 ? Transport::kEager : Transport::kRendezvous,
+      .message_shape = HiddenShape(env),
+      .dtype = env.config().dtype};
+}
+
 // One rank's training state.
 class Trainer {
  public:
   Trainer(const RankEnv& env, const BatchSource& batches)
       : env_(env),
-        batches_(batches),
-        model_(env, WholeModel(env.model())),
-        optimizer_(env, model_.parameters()),
-        loss_(ScalarTap(env, "loss")),
+        layout_(env.config()),
+        schedule_(MakeRunSchedule(env)),
+        stage_(env, batches, layout_, GptForwardStep(env)),
+        executor_(env.context(), env.comm(), env.GroupOf("pp"), schedule_,
+                  env.mesh().CoordinateOf(env.global_rank(), "pp"), OptionsOf(env, schedule_)),
+        tied_embeddings_(env, stage_.parameters()),
+        optimizer_(env, stage_.parameters()),
         lm_loss_(ScalarTap(env, "lm_loss")),
         grad_norm_(ScalarTap(env, "grad_norm")),
         clip_coefficient_(ScalarTap(env, "clip_coefficient")) {}
 
   void Run() {
-    ShowParameters(env_, model_.parameters(), 0, Phase::kInit, Quantity::kParameter);
+    ShowParameters(env_, stage_.parameters(), 0, Phase::kInit, Quantity::kParameter);
     for (int64_t step = 1; step <= env_.config().train.steps; ++step) Step(step);
   }
 
  private:
-  // What the microbatches of one step add up to on this rank.
-  struct Totals {
-    Tensor loss;
-    Tensor labels;
-  };
-
   void Step(int64_t step) {
-    for (Parameter* parameter : model_.parameters()) parameter->main_grad.FillZero();
-    Totals totals = {Zero(), Zero()};
-    for (int64_t i = 0; i < env_.config().num_microbatches(); ++i) {
-      ForwardBackward(step, GlobalMicrobatch(i), totals);
-    }
-    FinalizeStep(step, std::move(totals));
+    stage_.BeginStep(step);
+    stage_.OnAccumulated([&](int chunk, int microbatch) {
+      if (ReducesEarly(env_, microbatch)) {
+        ReduceOverDataParallel(env_, step, stage_.ParametersOf(chunk));
+      }
+      if (HoldsTiedTable(chunk)) tied_embeddings_.Accumulated(step, microbatch);
+    });
+    executor_.Run(stage_, [&](const Operation& message) { return stage_.SiteOf(message); });
+    FinalizeStep(step);
     optimizer_.Step(step, NormAndClip(step));
     optimizer_.Show(step);
     ShowCounters(step);
   }
 
-  void ForwardBackward(int64_t step, int64_t number, Totals& totals) {
-    const Context& context = env_.context();
-    const Microbatch microbatch =
-        MakeMicrobatch(context, batches_.Get(context, step, number), env_.config().dtype,
-                       env_.config().train.packed_documents);
-    Pass pass{.step = static_cast<int32_t>(step),
-              .microbatch = static_cast<int32_t>(number),
-              .phase = Phase::kForward,
-              .data = &microbatch};
-    GptModel::Saved saved;
-    const Tensor losses = model_.Forward(pass, {}, saved);
-    const Tensor loss = MicrobatchLoss(env_, microbatch, losses);
-    loss_.ShowValue(env_, pass, loss);
-    AddInto(context, totals.loss, loss);
-    AddInto(context, totals.labels, Sum(context, microbatch.loss_mask));
-
-    pass.phase = Phase::kBackward;
-    model_.Backward(pass, MicrobatchLossGradient(env_, microbatch), saved);
+  bool HoldsTiedTable(int chunk) const {
+    for (const Parameter* parameter : stage_.ParametersOf(chunk)) {
+      if (parameter->tied_embedding) return true;
+    }
+    return false;
   }
 
-  void FinalizeStep(int64_t step, Totals totals) {
+  void FinalizeStep(int64_t step) {
     Tensor label_count;
     if (env_.config().train.calculate_per_token_loss) {
-      label_count = GlobalLabelCount(env_, step, std::move(totals.labels));
+      label_count = GlobalLabelCount(env_, step, stage_.totals().labels);
     }
-    FinalizeGradients(env_, step, model_.parameters(), label_count);
-    ShowParameters(env_, model_.parameters(), step, Phase::kFinalize, Quantity::kMainGrad);
+    FinalizeGradients(env_, step, stage_.parameters(), tied_embeddings_, label_count);
+    ShowParameters(env_, stage_.parameters(), step, Phase::kFinalize, Quantity::kMainGrad);
+    // As in Megatron, nobody but the last stage knows the loss.
+    if (!stage_.has_loss()) return;
     lm_loss_.ShowValue(env_, StepPass(step, Phase::kFinalize),
-                       ReportedLoss(env_, step, std::move(totals.loss), label_count));
+                       ReportedLoss(env_, step, stage_.totals().loss, label_count));
   }
 
   // The clip coefficient; undefined without clipping.
   Tensor NormAndClip(int64_t step) {
     const Pass pass = StepPass(step, Phase::kNorm);
-    const Tensor norm = GradNorm(env_, step, model_.parameters());
+    const Tensor norm = GradNorm(env_, step, stage_.parameters());
     grad_norm_.ShowValue(env_, pass, norm);
     const double clip_grad = env_.config().train.clip_grad;
     if (!(clip_grad > 0)) return {};
@@ -111,25 +120,22 @@ class Trainer {
           SiteAt(MakeSite(-1, name), StepPass(step, Phase::kStep), Quantity::kCounter), value);
     };
     show("optimizer_step", step);
-    show("consumed_samples", step * env_.config().train.global_batch_size);
+    // Every rank goes by what it has read itself; data-parallel ranks read as much.
+    show("consumed_samples", stage_.microbatches_read() * env_.mesh().extent("dp") *
+                                 env_.config().train.micro_batch_size);
   }
 
-  // This rank's i-th microbatch, counted over all data-parallel ranks.
-  int64_t GlobalMicrobatch(int64_t i) const {
-    return i * env_.mesh().extent("dp") + env_.mesh().CoordinateOf(env_.global_rank(), "dp");
-  }
   static Pass StepPass(int64_t step, Phase phase) {
     return {.step = static_cast<int32_t>(step), .microbatch = -1, .phase = phase};
   }
-  Tensor Zero() const {
-    return Tensor::Zeros(env_.context(), env_.config().dtype, {}, MemoryCategory::kOther);
-  }
 
   const RankEnv& env_;
-  const BatchSource& batches_;
-  GptModel model_;
+  const StageLayout layout_;
+  const Schedule schedule_;
+  StageModel stage_;
+  Executor executor_;
+  TiedEmbeddings tied_embeddings_;
   Optimizer optimizer_;
-  Tap loss_;
   Tap lm_loss_;
   Tap grad_norm_;
   Tap clip_coefficient_;

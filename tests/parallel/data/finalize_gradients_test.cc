@@ -29,7 +29,8 @@ TEST(FinalizeGradients, CopiedRowsAreSummedOverTheirHoldersAlone) {
     parameter.AddGradient(env.context(),
                           Tensor::FromVector<double>(Context{}, {2, 1}, {own, 10 * own}));
     Parameter* const parameters[] = {&parameter};
-    FinalizeGradients(env, 1, parameters, {});
+    TiedEmbeddings tied_embeddings(env, parameters);
+    FinalizeGradients(env, 1, parameters, tied_embeddings, {});
     results[env.tp_rank()] = parameter.main_grad.ToVector<double>();
   });
   EXPECT_EQ(results[0], (std::vector<double>{1, 30}));
@@ -49,7 +50,9 @@ TEST(FinalizeGradients, PerTokenLossDividesByTheStepsLabels) {
     const double own = env.global_rank() + 1;
     parameter.AddGradient(env.context(), Tensor::FromVector<double>(Context{}, {1}, {own}));
     Parameter* const parameters[] = {&parameter};
-    FinalizeGradients(env, 1, parameters, Tensor::FromVector<double>(Context{}, {}, {4}));
+    TiedEmbeddings tied_embeddings(env, parameters);
+    FinalizeGradients(env, 1, parameters, tied_embeddings,
+                      Tensor::FromVector<double>(Context{}, {}, {4}));
     // 1 + 2 + 3 + 4 over both groups, divided by 4.
     EXPECT_EQ(parameter.main_grad.at<double>({0}), 2.5);
   });
