@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fingerprint/record.h"
+#include "scenarios/capture.h"
 #include "tests/scenarios/scenario_testing.h"
 
 namespace plumbline {
@@ -112,6 +113,42 @@ TEST(ScenarioTest, SequenceParallelismGivesBitEqualForwards) {
     scenario.config.parallel.sequence_parallel = true;
     EXPECT_EQ(columns(RunHashed(scenario)), without) << model.name;
     EXPECT_EQ(without.size(), 2U * 2U * 2U * 5U) << "ranks of a microbatch, microbatches, layers";
+  }
+}
+
+// What all ranks hold of layer 0's linear_qkv in the first microbatch, by global index.
+std::map<int64_t, double> FirstQkv(const Scenario& scenario) {
+  const SeededParameters parameters(scenario.config.model, scenario.config.train.seed);
+  const TextBatches batches(scenario.config.model, scenario.config.train, {3, 1, 4, 1, 5, 9, 2});
+  const Mesh mesh(scenario.config.parallel);
+  Site site;
+  site.step = 1;
+  site.microbatch = 0;
+  site.tensor = "decoder.layers.0.self_attention.linear_qkv";
+  Capture capture(site);
+  RunObserver observer;
+  observer.probe_of = [&](int rank) -> Probe& { return capture.ProbeOf(rank); };
+  RunParallel(scenario, {parameters, batches}, mesh, observer);
+  std::map<int64_t, double> values;
+  for (const CapturedTensor& tensor : capture.TakeTensors()) {
+    const std::vector<double> local = tensor.local.ToVector<double>();
+    for (size_t i = 0; i < local.size(); ++i) {
+      const auto [known, fresh] = values.emplace(tensor.layout.piece.global_index[i], local[i]);
+      EXPECT_EQ(known->second, local[i]) << "ranks differ at " << known->first;
+    }
+  }
+  return values;
+}
+
+TEST(ScenarioTest, FirstColumnParallelOutputHasTheBitsOfTheUnshardedProduct) {
+  for (const NamedModel& model : NamedModels()) {
+    if (model.model.vocab_padding == VocabPadding::kMegatron) continue;  // depends on tp
+    const std::map<int64_t, double> whole = FirstQkv(MakeScenario(model, {1, 1, false}, 2));
+    EXPECT_GT(whole.size(), 1000U);
+    for (const Layout& layout : {Layout{2, 1, false}, Layout{4, 2, true}, Layout{8, 1, true}}) {
+      EXPECT_EQ(FirstQkv(MakeScenario(model, layout, 2)), whole)
+          << model.name << " " << NameOf(layout);
+    }
   }
 }
 
