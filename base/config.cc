@@ -289,8 +289,8 @@ void Validate(const RunConfig& config) {
   CheckWorld(config.parallel);
   CheckLayout(config);
   CheckMemory(config);
-  if (config.dtype != DType::kF64 && config.dtype != DType::kF32) {
-    throw InvalidArgument("--dtype {}: expected f64 or f32", Name(config.dtype));
+  if (config.dtype != DType::kF64 && config.dtype != DType::kF32 && !IsExact(config.dtype)) {
+    throw InvalidArgument("--dtype {}: expected f64, f32 or a field", Name(config.dtype));
   }
 }
 

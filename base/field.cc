@@ -143,6 +143,10 @@ Field<Rules> Field<Rules>::Inverse(Field a) {
 template <class Rules>
 Field<Rules> ScalarTraits<Field<Rules>>::FromDouble(double literal) {
   if (!std::isfinite(literal)) throw InvalidArgument("{} has no value in a prime field", literal);
+  constexpr double kWhole = 1e15;
+  if (std::abs(literal) < kWhole && literal == std::trunc(literal)) {
+    return FromInt(static_cast<int64_t>(literal));  // without a division
+  }
   int exponent = 0;
   const double mantissa = std::frexp(literal, &exponent);
   const T m = FromInt(static_cast<int64_t>(std::ldexp(mantissa, 53)));

@@ -59,6 +59,16 @@ void FillUniform(const RandomStream& stream, const std::vector<int64_t>& global_
   });
 }
 
+void CopyResidues(const Tensor& given, const std::vector<int64_t>& global_index, Tensor& local) {
+  DispatchScalar(local.dtype(), [&]<class T>() {
+    const T* from = given.data<T>();
+    T* values = local.data<T>();
+    for (size_t i = 0; i < global_index.size(); ++i) {
+      values[i] = global_index[i] < 0 ? T{} : from[global_index[i]];
+    }
+  });
+}
+
 }  // namespace
 
 void ParameterSource::FillWhole(const std::string& name, Tensor& global) const {
@@ -96,6 +106,7 @@ void GivenParameters::Fill(const std::string& name, const Shape& global_shape,
   }
   CheckPiece(name, global_shape, global_index, local);
   const Tensor given = found->second.Contiguous(Context{});
+  if (IsExact(given.dtype())) return CopyResidues(given, global_index, local);
   const double* from = given.data<double>();
   DispatchScalar(local.dtype(), [&]<class T>() {
     T* values = local.data<T>();

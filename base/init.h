@@ -40,8 +40,8 @@ class SeededParameters : public ParameterSource {
   uint64_t seed_;
 };
 
-// Given tensors (f64), as from a golden file. Throws InvalidArgument when one is missing or has
-// another shape.
+// Given tensors, as from a golden file: f64, or of the field that they fill. Throws InvalidArgument
+// when one is missing or has another shape.
 class GivenParameters : public ParameterSource {
  public:
   explicit GivenParameters(std::map<std::string, Tensor> tensors) : tensors_(std::move(tensors)) {}

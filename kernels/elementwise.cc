@@ -214,8 +214,12 @@ Tensor Cast(const Context& context, const Tensor& x, DType dtype) {
     DispatchScalar(dtype, [&]<class To>() {
       if constexpr (std::floating_point<From> && std::floating_point<To>) {
         CastRun(packed.data<From>(), result.data<To>(), x.elements());
+      } else if constexpr (std::floating_point<From> && kIsField<To>) {
+        const From* from = packed.data<From>();
+        To* to = result.data<To>();
+        for (int64_t i = 0; i < x.elements(); ++i) to[i] = ScalarTraits<To>::FromDouble(from[i]);
       } else {
-        throw InvalidArgument("cast of {} to {}: only floating types convert", Name(x.dtype()),
+        throw InvalidArgument("cast of {} to {}: only floating types convert, and to a field", Name(x.dtype()),
                               Name(dtype));
       }
     });

@@ -39,7 +39,8 @@ Tensor ClipCoefficient(const Context& context, const Tensor& norm, double max_no
 // Elements that are NaN or infinite.
 int64_t CountNonFinite(const Tensor& x);
 
-// Conversion between f64 and f32 (and, later, narrower types), rounding once.
+// Conversion between f64 and f32 (and, later, narrower types), rounding once; to a field the exact
+// value of each float, as for a mask of 0 and 1.
 Tensor Cast(const Context& context, const Tensor& x, DType dtype);
 
 }  // namespace plumbline

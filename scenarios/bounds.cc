@@ -16,9 +16,13 @@ constexpr double kGradientRounding = 1e-15;    // of G, in f64
 
 }  // namespace
 
+DType ReferenceDType(DType dtype) { return IsExact(dtype) ? dtype : DType::kF64; }
+
 double DeviationBound(DType dtype) {
+  if (IsExact(dtype)) return 0;
   if (dtype != DType::kF64 && dtype != DType::kF32) {
-    throw InvalidArgument("dtype {} has no bound of deviation; expected f64 or f32", Name(dtype));
+    throw InvalidArgument("dtype {} has no bound of deviation; expected f64, f32 or a field",
+                          Name(dtype));
   }
   return kBoundF64 * RoundingRelativeToF64(dtype);
 }
@@ -41,7 +45,7 @@ AdamExemptionRule::AdamExemptionRule(const TrainConfig& train)
       extra_per_gradient_(train.lr * kGradientRounding / train.adam_eps) {}
 
 void AdamExemptionRule::AddGradient(const std::string& parameter, const Tensor& main_grad) {
-  if (!adam_) return;
+  if (!adam_ || IsExact(main_grad.dtype())) return;
   const double largest = MaxAbs(main_grad);
   const double* gradient = main_grad.data<double>();
   const auto elements = static_cast<size_t>(main_grad.elements());

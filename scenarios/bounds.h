@@ -11,7 +11,8 @@
 //           be off by the sum over these steps of lr 1e-15 G / eps more, G being the largest
 //           magnitude in the gradient's tensor at that step. Moments need no exemption: they are
 //           not divided, and rounding of 1e-16 G stays within 1e-11 of a moment of the size of G.
-//           For f32 both constants grow with the unit of rounding.
+//           For f32 both constants grow with the unit of rounding. A field has no rounding: its
+//           bound is 0, and nothing is exempt.
 #ifndef PLUMBLINE_SCENARIOS_BOUNDS_H_
 #define PLUMBLINE_SCENARIOS_BOUNDS_H_
 
@@ -26,6 +27,9 @@
 #include "base/tensor.h"
 
 namespace plumbline {
+
+// What the reference of a run in `dtype` computes in: a field itself, else f64.
+DType ReferenceDType(DType dtype);
 
 // Of a tensor that was computed in `dtype`. Throws InvalidArgument for a dtype without arithmetic.
 double DeviationBound(DType dtype);
@@ -47,7 +51,8 @@ struct AdamExemption {
 class AdamExemptionRule {
  public:
   explicit AdamExemptionRule(const TrainConfig& train);
-  // A parameter's complete gradient of a step, f64 and row-major. Once a step, in order.
+  // A parameter's complete gradient of a step, f64 and row-major. Once a step, in order. Of a field
+  // nothing is kept.
   void AddGradient(const std::string& parameter, const Tensor& main_grad);
   // As of the last gradient.
   AdamExemption Of(const std::string& parameter) const;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "parallel/pipeline/stage_layout.h"
 #include "scenarios/bounds.h"
 #include "scenarios/layout_plan.h"
 #include "scenarios/piece_difference.h"
@@ -33,14 +34,15 @@ struct Contribution {
 // A tensor that some ranks have shown and others not yet.
 struct OpenSite {
   const ReferenceEntry* entry = nullptr;
-  double factor = 1;
+  int64_t divisor = 1;
   double bound = 0;
   std::vector<int> shown;  // ranks, in order of arrival
   std::vector<PieceReport> reports;
   std::vector<Contribution> contributions;  // of partial tensors
   std::optional<Overlay> overlay;
-  Divergence values;  // of the ranks seen; no ranks: none diverged
-  double worst = 0;   // absolute
+  Divergence values;      // of the ranks seen; no ranks: none diverged
+  double worst = 0;       // absolute; in a field how many values are not equal
+  double worst_size = 0;  // of the divergence of `values`
   int64_t compared = 0;
   bool misfit = false;  // a piece that could not be compared, so that coverage says nothing
 
@@ -51,14 +53,19 @@ struct OpenSite {
 
 }  // namespace
 
-double ActivationGradientFactor(const RunConfig& config, const BatchSource& batches, int64_t step) {
-  if (!config.train.calculate_per_token_loss) return 1.0 / config.parallel.dp;
+int64_t ActivationGradientDivisor(const RunConfig& config, const BatchSource& batches,
+                                  int64_t step) {
+  if (!config.train.calculate_per_token_loss) return config.parallel.dp;
   double labels = 0;
   for (int64_t microbatch = 0; microbatch < config.train.global_microbatches(); ++microbatch) {
     const Tensor mask = batches.Get(Context{}, step, microbatch).loss_mask;
     for (const double keep : mask.ToVector<double>()) labels += keep;
   }
-  return 1.0 / labels;
+  return std::max<int64_t>(1, static_cast<int64_t>(labels));
+}
+
+double ActivationGradientFactor(const RunConfig& config, const BatchSource& batches, int64_t step) {
+  return 1.0 / static_cast<double>(ActivationGradientDivisor(config, batches, step));
 }
 
 class Comparer::Impl {
@@ -88,8 +95,9 @@ class Comparer::Impl {
   void CheckWhole(OpenSite& open);
   void CheckMissing(const Site& site, int64_t place, const std::vector<int>& shown);
 
-  bool Holds(int rank, const Site& site) const;
-  double FactorOf(const Site& site);
+  bool Holds(int rank, const Site& site);
+  const std::vector<bool>& StagesOf(const Site& site);
+  int64_t DivisorOf(const Site& site);
   Divergence& Add(FindingClass kind, const Site& site, int64_t place, std::vector<int> ranks,
                   std::string note);
 
@@ -97,6 +105,8 @@ class Comparer::Impl {
   const Mesh& mesh_;
   const BatchSource& batches_;
   ReferenceTrace& reference_;
+  const StageLayout stages_;
+  std::unordered_map<std::string, std::vector<bool>> stages_of_tensor_;
   const double bound_;
   std::function<void(const Site&)> on_advance_;
   std::pair<int32_t, int32_t> latest_ = {-1, -1};  // step and microbatch
@@ -108,7 +118,7 @@ class Comparer::Impl {
   std::unordered_map<int64_t, OpenSite> open_;                // by ordinal
   std::vector<bool> closed_;                                  // by ordinal
   std::unordered_map<Site, bool, SiteHash> shares_elements_;  // by site without its time
-  std::map<int64_t, double> token_factor_;                    // by step
+  std::map<int64_t, int64_t> divisor_;                        // of activation gradients, by step
   Tally tally_;
   std::vector<Divergence> divergences_;
 };
@@ -134,6 +144,7 @@ Comparer::Impl::Impl(const RunConfig& config, const Mesh& mesh, const BatchSourc
       mesh_(mesh),
       batches_(batches),
       reference_(reference),
+      stages_(config),
       bound_(DeviationBound(config.dtype)),
       last_place_(static_cast<size_t>(mesh.world_size()), -1),
       coverage_(plans_),
@@ -157,15 +168,25 @@ Divergence& Comparer::Impl::Add(FindingClass kind, const Site& site, int64_t pla
   return divergences_.back();
 }
 
-bool Comparer::Impl::Holds(int rank, const Site& site) const {
+const std::vector<bool>& Comparer::Impl::StagesOf(const Site& site) {
+  std::vector<bool>& stages = stages_of_tensor_[site.tensor];
+  if (stages.empty()) {
+    stages.resize(static_cast<size_t>(stages_.stages()), false);
+    for (const int stage : stages_.StagesOf(site.tensor)) stages[static_cast<size_t>(stage)] = true;
+  }
+  return stages;
+}
+
+bool Comparer::Impl::Holds(int rank, const Site& site) {
+  if (!StagesOf(site)[static_cast<size_t>(mesh_.CoordinateOf(rank, "pp"))]) return false;
   return site.microbatch < 0 ||
          site.microbatch % mesh_.extent("dp") == mesh_.CoordinateOf(rank, "dp");
 }
 
-double Comparer::Impl::FactorOf(const Site& site) {
+int64_t Comparer::Impl::DivisorOf(const Site& site) {
   if (site.quantity != Quantity::kGradient) return 1;
-  const auto [known, fresh] = token_factor_.try_emplace(site.step, 0);
-  if (fresh) known->second = ActivationGradientFactor(config_, batches_, site.step);
+  const auto [known, fresh] = divisor_.try_emplace(site.step, 0);
+  if (fresh) known->second = ActivationGradientDivisor(config_, batches_, site.step);
   return known->second;
 }
 
@@ -186,8 +207,9 @@ OpenSite* Comparer::Impl::Open(int rank, const Site& site) {
   if (closed_.size() <= ordinal) closed_.resize(ordinal + 1, false);
   if (!Holds(rank, site)) {
     Add(FindingClass::kMissingTensor, site, entry->ordinal, {rank},
-        fmt::format("shown by a rank of data-parallel coordinate {}, which does not hold it",
-                    mesh_.CoordinateOf(rank, "dp")));
+        fmt::format("shown by a rank of pipeline stage {} and data-parallel coordinate {}, which "
+                    "does not hold it",
+                    mesh_.CoordinateOf(rank, "pp"), mesh_.CoordinateOf(rank, "dp")));
     return nullptr;
   }
   OpenSite* open = nullptr;
@@ -196,7 +218,7 @@ OpenSite* Comparer::Impl::Open(int rank, const Site& site) {
     open = &found->second;
     if (fresh) {
       open->entry = entry;
-      open->factor = FactorOf(site);
+      open->divisor = DivisorOf(site);
       open->bound = bound_;
     }
   }
@@ -273,7 +295,8 @@ bool Comparer::Impl::Fits(int rank, OpenSite& open, const ObservedLayout& layout
 void Comparer::Impl::ComparePiece(OpenSite& open, const std::vector<int>& ranks,
                                   const LayoutPlan& plan, const Tensor& local) {
   const ReferenceEntry& entry = *open.entry;
-  const PieceReference reference = {entry.tensor, entry.max_abs, entry.exemption, open.factor};
+  const PieceReference reference = {entry.tensor, entry.max_abs, entry.exemption,
+                                    1.0 / static_cast<double>(open.divisor), open.divisor};
   const PieceDifference difference = DifferenceOf(local, plan.runs, reference, open.bound);
   open.compared += plan.values;
   if (!difference.within) {
@@ -287,17 +310,22 @@ void Comparer::Impl::ComparePiece(OpenSite& open, const std::vector<int>& ranks,
     const bool worse =
         values.ranks.empty() || (nonfinite && !was_nonfinite) ||
         (nonfinite == was_nonfinite && key(difference.max_abs_diff, index, ranks.front()) <
-                                           key(open.worst, values.index, values.rank));
+                                           key(open.worst_size, values.index, values.rank));
     if (worse) {
       if (nonfinite) values.kind = FindingClass::kNonFinite;
       values.rank = ranks.front();
       values.index = index;
+      open.worst_size = difference.max_abs_diff;
       values.actual = difference.actual;
       values.reference = difference.reference;
     }
     values.ranks.insert(values.ranks.end(), ranks.begin(), ranks.end());
   }
-  open.worst = std::max(open.worst, difference.max_abs_diff);
+  if (IsExact(config_.dtype)) {
+    open.worst += static_cast<double>(difference.unequal) * static_cast<double>(ranks.size());
+  } else {
+    open.worst = std::max(open.worst, difference.max_abs_diff);
+  }
 }
 
 // Different pieces may share elements. Whether those of a tensor do is known once all of them were
@@ -384,11 +412,11 @@ void Comparer::Impl::CheckWhole(OpenSite& open) {
 }
 
 void Comparer::Impl::CloseIfComplete(OpenSite& open) {
-  // A tensor of several pipeline stages (tied embeddings) is complete at the end of the run only.
-  if (mesh_.extent("pp") > 1) return;
-  const int dp = mesh_.extent("dp");
-  const int holders =
-      open.entry->site.microbatch < 0 ? mesh_.world_size() : mesh_.world_size() / dp;
+  const Site& site = open.entry->site;
+  const std::vector<bool>& stages = StagesOf(site);
+  const auto of_stages = static_cast<int>(std::count(stages.begin(), stages.end(), true));
+  const int holders = mesh_.world_size() / mesh_.extent("pp") * of_stages /
+                      (site.microbatch < 0 ? 1 : mesh_.extent("dp"));
   if (static_cast<int>(open.shown.size()) == holders) Close(open);
 }
 
@@ -414,12 +442,9 @@ void Comparer::Impl::Close(OpenSite& open) {
 }
 
 void Comparer::Impl::CheckMissing(const Site& site, int64_t place, const std::vector<int>& shown) {
-  std::vector<bool> stage(static_cast<size_t>(mesh_.extent("pp")), shown.empty());
-  for (const int rank : shown) stage[static_cast<size_t>(mesh_.CoordinateOf(rank, "pp"))] = true;
   std::vector<int> missing;
   for (int rank = 0; rank < mesh_.world_size(); ++rank) {
-    if (Holds(rank, site) && stage[static_cast<size_t>(mesh_.CoordinateOf(rank, "pp"))] &&
-        std::find(shown.begin(), shown.end(), rank) == shown.end()) {
+    if (Holds(rank, site) && std::find(shown.begin(), shown.end(), rank) == shown.end()) {
       missing.push_back(rank);
     }
   }

@@ -6,12 +6,14 @@
 // over which the tensor is partial, in group order, and the sum is compared; together the pieces
 // must cover the whole tensor.
 //
-// Which ranks hold a tensor: those of one data-parallel coordinate when the site has a microbatch
-// (number modulo dp), else all.
+// Which ranks hold a tensor: those of the pipeline stages that make or receive it (stage_layout.h),
+// and of them those of one data-parallel coordinate when the site has a microbatch (number modulo
+// dp), else all. What a stage receives is a replica of what the stage before made.
 //
-// Numerics: bounds.h. Activation gradients are multiplied by what the parallel program applies
-//           later (docs/sites.md): 1 / dp, or 1 / (valid labels of the step) with
-//           calculate_per_token_loss. The results do not depend on the schedule.
+// Numerics: bounds.h. In a field elements are equal or not, and a tensor's deviation is the number
+//           of values that are not, over all ranks. Activation gradients are multiplied by what the
+//           parallel program applies later (docs/sites.md): 1 / dp, or 1 / (valid labels of the
+//           step) with calculate_per_token_loss. The results do not depend on the schedule.
 #ifndef PLUMBLINE_SCENARIOS_COMPARE_H_
 #define PLUMBLINE_SCENARIOS_COMPARE_H_
 
@@ -26,6 +28,7 @@
 #include "base/finding.h"
 #include "base/mesh.h"
 #include "base/probe.h"
+#include "scenarios/number.h"
 #include "scenarios/reference_trace.h"
 #include "scenarios/tally.h"
 
@@ -37,15 +40,16 @@ struct Divergence {
   Site site;
   int64_t place = 0;       // in the order of sites
   std::vector<int> ranks;  // that are wrong, ascending
-  double deviation = 0;    // of the whole tensor; infinity for NaN
+  // Of the whole tensor; infinity for NaN. In a field how many values of all ranks are not equal.
+  double deviation = 0;
   double bound = 0;
   // Where it is worst (a NaN: where it comes first), when values differ: the rank, its global index
   // and both values.
   int rank = -1;
   int64_t index = -1;
   Shape shape;
-  double actual = 0;
-  double reference = 0;
+  Number actual;
+  Number reference;
   // What is wrong when it is not a pair of values.
   std::string note;
 };
@@ -55,7 +59,9 @@ struct Comparison {
   std::vector<ComparedQuantity> compared;
 };
 
-// What the parallel program's activation gradients lack in a step.
+// What the parallel program's activation gradients lack in a step: the factor, and its inverse.
+int64_t ActivationGradientDivisor(const RunConfig& config, const BatchSource& batches,
+                                  int64_t step);
 double ActivationGradientFactor(const RunConfig& config, const BatchSource& batches, int64_t step);
 
 class Comparer {

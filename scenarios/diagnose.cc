@@ -10,6 +10,7 @@
 #include "scenarios/bounds.h"
 #include "scenarios/fit_group.h"
 #include "scenarios/fit_microbatch.h"
+#include "scenarios/fit_norm.h"
 #include "scenarios/fit_scale.h"
 #include "scenarios/fit_tensor.h"
 #include "scenarios/fit_vocabulary.h"
@@ -26,9 +27,9 @@ Formula NonFinite(const Evidence& evidence) {
   int64_t all = 0;
   for (const RankPiece& piece : evidence.pieces) {
     if (!piece.wrong) continue;
-    for (const double value : piece.values) {
-      nans += std::isnan(value) ? 1 : 0;
-      infinities += std::isinf(value) ? 1 : 0;
+    for (const Number& value : piece.values) {
+      nans += std::isnan(value.real()) ? 1 : 0;
+      infinities += std::isinf(value.real()) ? 1 : 0;
       ++all;
     }
   }
@@ -38,6 +39,11 @@ Formula NonFinite(const Evidence& evidence) {
   formula.cause = nans == all ? "memory that was never written, or read before a transfer completed"
                               : "an overflow, a division by zero, or poison that was read";
   return formula;
+}
+
+bool SameBits(const Number& a, const Number& b) {
+  return a.exact() ? a == b
+                   : std::bit_cast<uint64_t>(a.real()) == std::bit_cast<uint64_t>(b.real());
 }
 
 // What unequal replicas hold where they first differ.
@@ -51,20 +57,22 @@ void DescribeReplicas(const Evidence& evidence, const Divergence& divergence,
     size_t first = 0;
     double largest = 0;
     for (size_t i = 0; i < wrong->values.size(); ++i) {
-      const bool equal =
-          std::bit_cast<uint64_t>(wrong->values[i]) == std::bit_cast<uint64_t>(other.values[i]);
-      if (equal) continue;
+      if (SameBits(wrong->values[i], other.values[i])) continue;
       if (differing++ == 0) first = i;
-      largest = std::max(largest, std::abs(wrong->values[i] - other.values[i]));
+      largest = std::max(largest, Distance(wrong->values[i], other.values[i]));
     }
     if (differing == 0) continue;
     const std::string where = IndexText(wrong->index[first], evidence.shape);
-    diagnosis.actual = fmt::format("{} at {} on rank {}", wrong->values[first], where, wrong->rank);
-    diagnosis.reference =
-        fmt::format("{} at {} on rank {}", other.values[first], where, other.rank);
+    const auto text = [&](const RankPiece& piece) {
+      return fmt::format("{} at {} on rank {}", ToString(piece.values[first]), where, piece.rank);
+    };
+    diagnosis.actual = text(*wrong);
+    diagnosis.reference = text(other);
     Formula formula;
-    formula.text = fmt::format("{} of {} elements differ, by at most {:.2e}", differing,
-                               wrong->values.size(), largest);
+    formula.text = fmt::format("{} of {} elements differ", differing, wrong->values.size());
+    if (!wrong->values[first].exact()) {
+      formula.text += fmt::format(", by at most {:.2e}", largest);
+    }
     formula.cause = "replicas that are computed or updated in different ways";
     diagnosis.formula = std::move(formula);
     return;
@@ -96,9 +104,9 @@ std::optional<Formula> FitFormula(const Evidence& evidence) {
 // The squares of a norm add up over parameters and ranks, the norm does not.
 std::optional<Formula> FitSquares(Evidence evidence, std::vector<NamedTensor> squares) {
   for (RankPiece& piece : evidence.pieces) {
-    for (double& value : piece.values) value *= value;
+    for (Number& value : piece.values) value *= value;
   }
-  for (double& value : evidence.reference) value *= value;
+  for (Number& value : evidence.reference) value *= value;
   evidence.scale *= evidence.scale;
   evidence.others = std::move(squares);
   evidence.stale.clear();
@@ -131,7 +139,9 @@ Diagnosis Diagnose(const Scenario& scenario, const ScenarioInputs& inputs, const
   } else {
     diagnosis.formula = FitFormula(evidence);
     if (!diagnosis.formula && divergence.site.tensor == "grad_norm") {
-      diagnosis.formula = FitSquares(evidence, SquaresOfGradients(divergence.site, run.reference));
+      std::vector<NamedTensor> squares = SquaresOfGradients(divergence.site, run.reference);
+      diagnosis.formula = IsExact(scenario.config.dtype) ? FitNorm(evidence, squares)
+                                                         : FitSquares(evidence, std::move(squares));
     }
     if (!diagnosis.formula && evidence.scale > 0) {
       const std::vector<Values> gradients =

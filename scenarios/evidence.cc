@@ -64,7 +64,7 @@ double ResidualOf(const Evidence& evidence, const Values& a, const Values& b) {
   PL_CHECK(a.size() == b.size());
   double worst = 0;
   for (size_t i = 0; i < a.size(); ++i) {
-    const double difference = std::abs(a[i] - b[i]);
+    const double difference = Distance(a[i], b[i]);
     if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
     worst = std::max(worst, difference);
   }
@@ -84,42 +84,54 @@ Values Pick(const Values& whole, const std::vector<int64_t>& index) {
   return picked;
 }
 
-Values AddScaled(const Values& a, double k, const Values& b) {
+Values AddScaled(const Values& a, const Number& k, const Values& b) {
   PL_CHECK(a.size() == b.size());
   Values sum(a.size());
   for (size_t i = 0; i < a.size(); ++i) sum[i] = a[i] + k * b[i];
   return sum;
 }
 
-Values Scaled(double k, const Values& a) {
+Values Scaled(const Number& k, const Values& a) {
   Values scaled(a.size());
   for (size_t i = 0; i < a.size(); ++i) scaled[i] = k * a[i];
   return scaled;
 }
 
-double FactorBetween(const Values& a, const Values& b) {
+Number FactorBetween(const Values& a, const Values& b) {
   PL_CHECK(a.size() == b.size());
   double product = 0;
   double square = 0;
   for (size_t i = 0; i < a.size(); ++i) {
-    product += a[i] * b[i];
-    square += b[i] * b[i];
+    if (a[i].exact() || b[i].exact()) {
+      if (b[i] == 0.0) continue;
+      return a[i] / b[i];
+    }
+    product += a[i].real() * b[i].real();
+    square += b[i].real() * b[i].real();
   }
   return square > 0 ? product / square : 0;
 }
 
-std::optional<NamedNumber> Recognise(const Evidence& evidence, double k) {
-  if (!std::isfinite(k)) return std::nullopt;
+bool Negative(const NamedNumber& number) {
+  const double size = Size(number.value);
+  return std::isnan(size) ? number.name.starts_with('-') : size < 0;
+}
+
+std::optional<NamedNumber> Recognise(const Evidence& evidence, const Number& k) {
+  if (!k.exact() && !std::isfinite(k.real())) return std::nullopt;
   const NamedNumber* nearest = nullptr;
   double best = std::numeric_limits<double>::infinity();
   for (const NamedNumber& number : evidence.numbers) {
-    const double distance = std::abs(number.value - k);
-    if (distance <= kRecognised * std::max(std::abs(number.value), 1e-3) && distance < best) {
+    const double distance = Distance(number.value, k);
+    const double near = k.exact() ? 0 : kRecognised * std::max(std::abs(number.value.real()), 1e-3);
+    if (distance <= near && distance < best) {
       nearest = &number;
       best = distance;
     }
   }
-  if (nearest == nullptr) return std::nullopt;
+  if (nearest == nullptr) {
+    return AsSmallFraction(k) ? std::optional<NamedNumber>({k, "", ""}) : std::nullopt;
+  }
   // What goes wrong over an axis goes wrong for all its ranks.
   if (!nearest->axis.empty() && !WholeGroupsAreWrong(evidence, nearest->axis)) {
     return NamedNumber{nearest->value, "", ""};
@@ -128,11 +140,11 @@ std::optional<NamedNumber> Recognise(const Evidence& evidence, double k) {
 }
 
 std::string ToString(const NamedNumber& number) {
-  const double k = number.value;
-  std::string text = fmt::format("{}", k);
+  const double k = Size(number.value);
+  std::string text = ToString(number.value);
   // Inverses of whole numbers read better as such.
   const double inverse = 1 / k;
-  if (k != 0 && std::abs(k) < 1 && std::round(inverse) == inverse) {
+  if (!number.value.exact() && k != 0 && std::abs(k) < 1 && std::round(inverse) == inverse) {
     text = fmt::format("1/{}", inverse);
     if (k < 0) text = fmt::format("-1/{}", -inverse);
   }
@@ -141,12 +153,13 @@ std::string ToString(const NamedNumber& number) {
 
 std::string SignedFactor(const NamedNumber& number) {
   NamedNumber size = number;
-  if (number.value < 0) {
+  const bool negative = Negative(number);
+  if (negative) {
     size.value = -number.value;
     if (size.name.starts_with('-')) size.name.erase(0, 1);
   }
-  return fmt::format("{} {}", number.value < 0 ? '-' : '+',
-                     size.value == 1 ? "" : ToString(size) + " * ");
+  return fmt::format("{} {}", negative ? '-' : '+',
+                     size.value == 1.0 ? "" : ToString(size) + " * ");
 }
 
 bool WholeGroupsAreWrong(const Evidence& evidence, const std::string& axes) {

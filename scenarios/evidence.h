@@ -15,10 +15,9 @@
 #include "base/mesh.h"
 #include "base/site.h"
 #include "base/tensor.h"
+#include "scenarios/number.h"
 
 namespace plumbline {
-
-using Values = std::vector<double>;
 
 // One rank's piece, comparable with the reference.
 struct RankPiece {
@@ -41,7 +40,7 @@ struct TermSet {
 };
 
 struct NamedNumber {
-  double value = 0;
+  Number value;
   std::string name;  // "tp", "1/dp", "num_microbatches"; empty: the number itself
   std::string axis;  // the mesh axis that it counts, or empty
 };
@@ -60,7 +59,7 @@ struct VocabularyEvidence {
   Values table;   // [V, H], when the tensor is the embedding's output
   Values logits;  // [positions, V], when the tensor is the loss per token
   int64_t vocab = 0;
-  double label_smoothing = 0;
+  Number label_smoothing = 0;
 };
 
 struct Evidence {
@@ -68,8 +67,8 @@ struct Evidence {
   Shape shape;
   const Mesh* mesh = nullptr;
   Values reference;               // the whole tensor, row-major
-  double scale = 0;               // max|reference|
-  double deviation = 0;           // what is to be explained
+  double scale = 0;               // max|reference|; of a field 1
+  double deviation = 0;           // what is to be explained; of a field any positive number
   double bound = 0;               // of a deviation that needs no explanation
   std::vector<RankPiece> pieces;  // of all ranks that showed it, by rank
   std::vector<NamedNumber> numbers;
@@ -98,7 +97,7 @@ Values StackReference(const Evidence& evidence);
 // The elements of a whole tensor that the wrong ranks' pieces stand for.
 Values StackWhole(const Evidence& evidence, const Values& whole);
 
-// max|a - b| / scale; infinity when there is a NaN.
+// max|a - b| / scale; infinity when there is a NaN. In a field 0 when all are equal, else 1.
 double ResidualOf(const Evidence& evidence, const Values& a, const Values& b);
 // Whether a residual explains the deviation.
 bool Explains(const Evidence& evidence, double residual);
@@ -106,13 +105,17 @@ bool Explains(const Evidence& evidence, double residual);
 // Elements of a whole tensor that a piece stands for; padding is 0.
 Values Pick(const Values& whole, const std::vector<int64_t>& index);
 // a + k * b.
-Values AddScaled(const Values& a, double k, const Values& b);
-Values Scaled(double k, const Values& a);
-// The k for which a is nearest to k * b, by least squares; 0 when b is zero.
-double FactorBetween(const Values& a, const Values& b);
+Values AddScaled(const Values& a, const Number& k, const Values& b);
+Values Scaled(const Number& k, const Values& a);
+// The k for which a is nearest to k * b, by least squares; 0 when b is zero. In a field the k of
+// the first element at which b is not 0: exact when there is one for all.
+Number FactorBetween(const Values& a, const Values& b);
 
-// The named number nearest to k, when one is near.
-std::optional<NamedNumber> Recognise(const Evidence& evidence, double k);
+// The named number nearest to k, when one is near. In a field the one that is k, else k itself when
+// it is a small fraction.
+std::optional<NamedNumber> Recognise(const Evidence& evidence, const Number& k);
+// Whether a number, or the one that its name says, is below 0.
+bool Negative(const NamedNumber& number);
 // "2 (tp)", "1/3".
 std::string ToString(const NamedNumber& number);
 // "+ 2 (tp) * " and "- ": a term's sign and factor, 1 left out.

@@ -62,10 +62,10 @@ std::optional<Values> ReduceTerms(const Evidence& evidence, const TermSet& set,
   return result;
 }
 
-double Plus(double a, double b) { return a + b; }
-double Larger(double a, double b) { return std::max(a, b); }
+Number Plus(const Number& a, const Number& b) { return a + b; }
+Number Larger(const Number& a, const Number& b) { return std::max(a, b); }
 
-std::string Times(double k) { return k == 1 ? "" : fmt::format("{} * ", k); }
+std::string Times(const Number& k) { return k == 1.0 ? "" : fmt::format("{} * ", ToString(k)); }
 
 // actual = k * (something made of the terms), k near 1 or one over a group's size.
 std::optional<Formula> FitWhole(const Evidence& evidence, const std::optional<Values>& made,
@@ -73,11 +73,11 @@ std::optional<Formula> FitWhole(const Evidence& evidence, const std::optional<Va
   if (!made) return std::nullopt;
   const Values actual = StackActual(evidence);
   const std::optional<NamedNumber> k = Recognise(evidence, FactorBetween(actual, *made));
-  if (!k || k->value == 0) return std::nullopt;
+  if (!k || k->value == 0.0) return std::nullopt;
   Formula formula;
   formula.residual = ResidualOf(evidence, actual, Scaled(k->value, *made));
   if (!Explains(evidence, formula.residual)) return std::nullopt;
-  formula.text = fmt::format("actual = {}{}", k->value == 1 ? "" : ToString(*k) + " * ", what);
+  formula.text = fmt::format("actual = {}{}", k->value == 1.0 ? "" : ToString(*k) + " * ", what);
   return formula;
 }
 
@@ -93,8 +93,8 @@ std::string RightSum(const Evidence& evidence, const TermSet& set) {
   for (const std::string& axes : AxesWithRanks(*evidence.mesh)) {
     const auto sum = Stack(evidence, SumOver(evidence, set, axes));
     if (!sum) continue;
-    const double k = FactorBetween(reference, *sum);
-    if (k == 0 || !Recognise(evidence, k)) continue;
+    const Number k = FactorBetween(reference, *sum);
+    if (k == 0.0 || !Recognise(evidence, k)) continue;
     if (Explains(evidence, ResidualOf(evidence, reference, Scaled(k, *sum)))) {
       return fmt::format("; reference = a sum over {} of them", axes);
     }
@@ -154,14 +154,14 @@ std::optional<Formula> FitOneTerm(const Evidence& evidence, const TermSet& set) 
     });
     if (!term) continue;
     const std::optional<NamedNumber> k = Recognise(evidence, FactorBetween(difference, *term));
-    if (!k || k->value == 0) continue;
+    if (!k || k->value == 0.0) continue;
     Formula formula;
     formula.residual = ResidualOf(evidence, difference, Scaled(k->value, *term));
     if (!Explains(evidence, formula.residual)) continue;
     formula.text = fmt::format("actual = reference {}the term of {} {} (rank {})", SignedFactor(*k),
                                set.group_axes, position, rank);
     formula.axes = set.group_axes;
-    formula.cause = k->value < 0 ? "one rank's contribution is missing"
+    formula.cause = Negative(*k) ? "one rank's contribution is missing"
                                  : "one rank's contribution is counted twice";
     return formula;
   }
@@ -178,8 +178,7 @@ std::optional<Formula> FitGroupSum(const Evidence& evidence) {
     if (!sum) continue;
     const int size = evidence.mesh->GroupOf(axes, evidence.WrongRanks().front()).size();
     for (const bool mean : {false, true}) {
-      const double weight = mean ? 1.0 / size : 1.0;
-      const Values combined = Scaled(weight, *sum);
+      const Values combined = Scaled(Fraction(DTypeOf(*sum), 1, mean ? size : 1), *sum);
       Formula formula;
       formula.axes = axes;
       formula.cause = CauseOfMissingReduction(evidence, axes);
@@ -191,7 +190,7 @@ std::optional<Formula> FitGroupSum(const Evidence& evidence) {
       for (const NamedTensor& other : evidence.others) {
         const Values added = StackWhole(evidence, other.values);
         const std::optional<NamedNumber> k = Recognise(evidence, FactorBetween(rest, added));
-        if (!k || k->value == 0) continue;
+        if (!k || k->value == 0.0) continue;
         formula.residual = ResidualOf(evidence, rest, Scaled(k->value, added));
         if (!Explains(evidence, formula.residual)) continue;
         formula.text += fmt::format(" + {}{}", Times(k->value), other.name);

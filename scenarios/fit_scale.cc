@@ -21,10 +21,11 @@ std::string CauseOfScale(const Evidence& evidence, const NamedNumber& k) {
                                       : "a scale applied twice or not at all";
   }
   if (k.axis == "dp") {
-    return std::abs(k.value) > 1 ? "a data-parallel reduction that sums where it should average"
-                                 : "a data-parallel reduction that averages where it should sum";
+    return std::abs(Size(k.value)) > 1
+               ? "a data-parallel reduction that sums where it should average"
+               : "a data-parallel reduction that averages where it should sum";
   }
-  return std::abs(k.value) > 1
+  return std::abs(Size(k.value)) > 1
              ? fmt::format("a term that each {} rank adds, or an average over {} left out", k.axis,
                            k.axis)
              : fmt::format("a reduction over {} that averages where it should sum", k.axis);
@@ -35,7 +36,7 @@ std::vector<size_t> Differing(const Evidence& evidence, const Values& actual,
                               const Values& reference) {
   std::vector<size_t> where;
   for (size_t i = 0; i < actual.size(); ++i) {
-    const double difference = std::abs(actual[i] - reference[i]);
+    const double difference = Distance(actual[i], reference[i]);
     if (!(difference <= evidence.bound * evidence.scale)) where.push_back(i);
   }
   return where;
@@ -53,13 +54,31 @@ std::string SomeOf(size_t part, size_t all) {
 }
 
 // The bit whose inversion turns `actual` into the reference, or -1.
-int FlippedBit(const Evidence& evidence, double actual, double reference) {
+int FlippedBit(const Evidence& evidence, const Number& actual, const Number& reference) {
   for (int bit = 0; bit < 64; ++bit) {
-    const auto flipped =
-        std::bit_cast<double>(std::bit_cast<uint64_t>(actual) ^ (uint64_t{1} << bit));
-    if (std::abs(flipped - reference) <= evidence.bound * evidence.scale) return bit;
+    const uint64_t mask = uint64_t{1} << bit;
+    if (actual.exact()) {
+      if ((actual.residue() ^ mask) == reference.residue()) return bit;
+      continue;
+    }
+    const auto flipped = std::bit_cast<double>(std::bit_cast<uint64_t>(actual.real()) ^ mask);
+    if (std::abs(flipped - reference.real()) <= evidence.bound * evidence.scale) return bit;
   }
   return -1;
+}
+
+// In a field any element: they are all equal or there is no offset.
+Number MeanOf(const Values& difference) {
+  if (difference.front().exact()) return difference.front();
+  double sum = 0;
+  for (const Number& d : difference) sum += d.real();
+  return sum / static_cast<double>(difference.size());
+}
+
+std::string Signed(const Number& offset) {
+  if (!offset.exact()) return fmt::format("{:+.6g}", offset.real());
+  const std::string text = ToString(offset);
+  return text.starts_with('-') ? text : "+" + text;
 }
 
 }  // namespace
@@ -120,18 +139,16 @@ std::optional<Formula> FitPart(const Evidence& evidence) {
 std::optional<Formula> FitOffset(const Evidence& evidence) {
   const Values difference = AddScaled(StackActual(evidence), -1, StackReference(evidence));
   if (evidence.reference.size() < 2) return std::nullopt;
-  double sum = 0;
-  for (const double d : difference) sum += d;
-  const double offset = sum / static_cast<double>(difference.size());
+  const Number offset = MeanOf(difference);
   Formula formula;
   formula.residual = ResidualOf(evidence, difference, Values(difference.size(), offset));
   if (!Explains(evidence, formula.residual)) return std::nullopt;
-  std::string text = fmt::format("{:+.6g}", offset);
+  std::string text = Signed(offset);
   for (const NamedNumber& number : evidence.numbers) {
-    if (number.axis.empty() || !(number.value > 1)) continue;
-    const double log = std::log(number.value);
-    if (std::abs(std::abs(offset) - log) <= 1e-9 * log) {
-      text = fmt::format("{} log({})", offset > 0 ? '+' : '-', number.name);
+    if (offset.exact() || number.axis.empty() || !(number.value.real() > 1)) continue;
+    const double log = std::log(number.value.real());
+    if (std::abs(std::abs(offset.real()) - log) <= 1e-9 * log) {
+      text = fmt::format("{} log({})", offset.real() > 0 ? '+' : '-', number.name);
       formula.axes = number.axis;
       break;
     }

@@ -13,8 +13,8 @@ namespace {
 // A candidate is only looked for where a chance hit is out of the question.
 constexpr size_t kFewestElements = 4;
 
-bool Near(const Evidence& evidence, double a, double b) {
-  return std::abs(a - b) <= 100 * evidence.bound * evidence.scale;
+bool Near(const Evidence& evidence, const Number& a, const Number& b) {
+  return Distance(a, b) <= 100 * evidence.bound * evidence.scale;
 }
 
 // The rank whose piece a wrong rank holds; all wrong ranks must be off by the same number of places
@@ -202,18 +202,18 @@ std::optional<Formula> FitAdded(const Evidence& evidence) {
     for (const bool alone : {false, true}) {
       const Values& explained = alone ? actual : difference;
       const std::optional<NamedNumber> k = Recognise(evidence, FactorBetween(explained, added));
-      if (!k || k->value == 0) continue;
+      if (!k || k->value == 0.0) continue;
       Formula formula;
       formula.residual = ResidualOf(evidence, explained, Scaled(k->value, added));
       if (!Explains(evidence, formula.residual)) continue;
       formula.axes = k->axis;
       if (alone) {
         formula.text =
-            fmt::format("actual = {}{}", k->value == 1 ? "" : ToString(*k) + " * ", other.name);
+            fmt::format("actual = {}{}", k->value == 1.0 ? "" : ToString(*k) + " * ", other.name);
         formula.cause = "a product or a sum that is lost, or another buffer";
       } else {
         formula.text = fmt::format("actual = reference {}{}", SignedFactor(*k), other.name);
-        formula.cause = k->value < 0 ? "a term that is left out" : "a term that is added again";
+        formula.cause = Negative(*k) ? "a term that is left out" : "a term that is added again";
       }
       return formula;
     }

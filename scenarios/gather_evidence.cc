@@ -117,7 +117,7 @@ void AddVocabulary(const RunConfig& config, const ScenarioInputs& inputs, const 
   vocabulary.vocab = config.model.padded_vocab_size;
   const int tp = config.parallel.tp;
   vocabulary.rows_per_rank = (vocabulary.vocab + tp - 1) / tp;
-  vocabulary.label_smoothing = config.model.label_smoothing;
+  vocabulary.label_smoothing = Literal(ReferenceDType(config.dtype), config.model.label_smoothing);
   for (const ReferenceEntry& entry : reference.entries()) {
     if (!entry.tensor.defined()) continue;
     if (embedding && entry.site.tensor == kTable && IsStartingParameter(entry.site, site.step)) {
@@ -164,8 +164,9 @@ void SumPartials(const Mesh& mesh, const std::vector<CapturedTensor>& tensors, s
   }
 }
 
-std::vector<RankPiece> PiecesOf(const Mesh& mesh, const Divergence& divergence, double factor,
-                                const std::vector<CapturedTensor>& tensors, size_t elements) {
+std::vector<RankPiece> PiecesOf(const Mesh& mesh, const Divergence& divergence,
+                                const Number& factor, const std::vector<CapturedTensor>& tensors,
+                                size_t elements) {
   std::vector<RankPiece> pieces;
   for (const CapturedTensor& tensor : tensors) {
     RankPiece piece;
@@ -186,7 +187,7 @@ std::vector<RankPiece> PiecesOf(const Mesh& mesh, const Divergence& divergence, 
 
 // What the ranks put into the reductions of this tensor. A reduce-scatter's input holds the pieces
 // of all members.
-std::vector<TermSet> ReductionsOf(const std::vector<CapturedCall>& calls, double factor) {
+std::vector<TermSet> ReductionsOf(const std::vector<CapturedCall>& calls, const Number& factor) {
   std::map<int64_t, TermSet> sets;
   for (const CapturedCall& call : calls) {
     const bool scattered = call.op == CollectiveOp::kReduceScatter;
@@ -209,8 +210,8 @@ void RunAgain(const Scenario& scenario, const ScenarioInputs& inputs, const Mesh
               const Divergence& divergence, SecondRun& run) {
   TrainConfig train = scenario.config.train;
   train.steps = std::max<int64_t>(divergence.site.step, 1);
-  RunReference(scenario.config.model, train, DType::kF64, inputs.parameters, inputs.batches,
-               run.reference);
+  RunReference(scenario.config.model, train, ReferenceDType(scenario.config.dtype),
+               inputs.parameters, inputs.batches, run.reference);
   run.reference.Finish();
   Capture capture(divergence.site);
   RunObserver observer;
@@ -227,9 +228,10 @@ Evidence GatherEvidence(const RunConfig& config, const ScenarioInputs& inputs, c
   const ReferenceEntry* entry = run.reference.Find(site);
   PL_CHECK(entry != nullptr);
   PL_CHECK(entry->tensor.defined());
-  const double factor = site.quantity == Quantity::kGradient
-                            ? ActivationGradientFactor(config, inputs.batches, site.step)
-                            : 1.0;
+  const int64_t divisor = site.quantity == Quantity::kGradient
+                              ? ActivationGradientDivisor(config, inputs.batches, site.step)
+                              : 1;
+  const Number factor = Fraction(ReferenceDType(config.dtype), 1, divisor);
   Evidence evidence;
   evidence.site = site;
   evidence.shape = entry->shape;
@@ -254,13 +256,13 @@ Evidence GatherEvidence(const RunConfig& config, const ScenarioInputs& inputs, c
 }
 
 std::vector<NamedTensor> SquaresOfGradients(const Site& site, const ReferenceTrace& reference) {
-  double replicated = 0;
-  double sharded = 0;
+  Number replicated = 0;
+  Number sharded = 0;
   for (const ReferenceEntry& entry : reference.entries()) {
     if (entry.site.quantity != Quantity::kMainGrad || entry.site.step != site.step) continue;
     if (!entry.tensor.defined()) continue;
-    double& sum = ReplicatedOverTp(entry.site.tensor) ? replicated : sharded;
-    for (const double value : ToValues(entry.tensor)) sum += value * value;
+    Number& sum = ReplicatedOverTp(entry.site.tensor) ? replicated : sharded;
+    for (const Number& value : ToValues(entry.tensor)) sum += value * value;
   }
   return {{"squares of the parameters that tp ranks replicate", {replicated}},
           {"squares of the parameters that tp ranks share out", {sharded}}};

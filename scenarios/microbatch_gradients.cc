@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "oracle/reference.h"
+#include "scenarios/bounds.h"
 #include "scenarios/named_numbers.h"
 
 namespace plumbline {
@@ -47,7 +48,7 @@ std::vector<Values> MicrobatchGradients(const RunConfig& config, const ScenarioI
   TrainConfig train = config.train;
   train.steps = 1;
   train.global_batch_size = train.micro_batch_size;
-  double labels_of_step = 0;
+  int64_t labels_of_step = 0;
   for (int64_t m = 0; m < count; ++m) labels_of_step += LabelsOf(inputs.batches, site.step, m);
   std::vector<Values> gradients;
   for (int64_t m = 0; m < count; ++m) {
@@ -55,16 +56,17 @@ std::vector<Values> MicrobatchGradients(const RunConfig& config, const ScenarioI
     options.keep = [](const Site& one) { return one.quantity == Quantity::kMainGrad; };
     options.max_bytes_ahead = std::numeric_limits<int64_t>::max();
     ReferenceTrace alone(train, options);
-    RunReference(config.model, train, DType::kF64, given,
+    RunReference(config.model, train, ReferenceDType(config.dtype), given,
                  OneMicrobatch(inputs.batches, site.step, m), alone);
     alone.Finish();
     Site first = site;
     first.step = 1;
     const ReferenceEntry* entry = alone.Find(first);
     PL_CHECK(entry != nullptr);
-    const double share = train.calculate_per_token_loss
-                             ? LabelsOf(inputs.batches, site.step, m) / labels_of_step
-                             : 1.0 / static_cast<double>(count);
+    const int64_t part =
+        train.calculate_per_token_loss ? LabelsOf(inputs.batches, site.step, m) : 1;
+    const int64_t whole = train.calculate_per_token_loss ? labels_of_step : count;
+    const Number share = Fraction(entry->tensor.dtype(), part, whole);
     gradients.push_back(ToValues(entry->tensor, share));
   }
   return gradients;

@@ -20,10 +20,7 @@ std::vector<NamedNumber> NumbersOf(const RunConfig& config, const BatchSource& b
                                    const Mesh& mesh, const Site& site);
 
 // Labels that count in one microbatch.
-double LabelsOf(const BatchSource& batches, int64_t step, int64_t microbatch);
-
-// Row-major, times a factor, whatever the dtype.
-Values ToValues(const Tensor& tensor, double factor = 1);
+int64_t LabelsOf(const BatchSource& batches, int64_t step, int64_t microbatch);
 
 // Whether this is a parameter as the step found it.
 bool IsStartingParameter(const Site& site, int64_t step);

@@ -9,8 +9,7 @@
 namespace plumbline {
 namespace {
 
-// How two elements of one dtype are compared. A dtype without rounding takes 0 for equal elements,
-// 1 for others, and a bound of 0.
+// How two elements of one dtype with rounding are compared.
 template <class T>
 struct ElementComparison;
 
@@ -94,20 +93,48 @@ PieceDifference Inspect(const T* actual, const std::vector<IndexRun>& runs,
   return result;
 }
 
+// Over a field. Every element counts as worst: the first is named.
+template <class T>
+PieceDifference CountUnequal(const T* actual, const T* whole, const std::vector<IndexRun>& runs,
+                             int64_t divisor) {
+  PieceDifference result;
+  const T inverse = T::Inverse(ScalarTraits<T>::FromInt(divisor));
+  for (const IndexRun& run : runs) {
+    for (int64_t i = 0; i < run.n; ++i) {
+      const T a = divisor == 1 ? actual[run.local + i] : actual[run.local + i] * inverse;
+      if (a == whole[run.global + i]) continue;
+      ++result.unequal;
+      if (result.within || run.global + i < result.index) {
+        result.within = false;
+        result.max_abs_diff = 1;
+        result.index = run.global + i;
+        result.actual = a;
+        result.reference = whole[run.global + i];
+      }
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 PieceDifference DifferenceOf(const Tensor& local, const std::vector<IndexRun>& runs,
                              const PieceReference& reference, double bound) {
   return DispatchScalar(local.dtype(), [&]<class T>() {
     const T* actual = local.data<T>();
-    const auto* whole = reference.tensor.template data<typename ElementComparison<T>::Reference>();
-    const double largest = LargestDifference<T>(actual, whole, runs, reference.factor);
-    if (largest <= bound * reference.max_abs) {
-      PieceDifference result;
-      result.max_abs_diff = largest;
-      return result;
+    if constexpr (kIsField<T>) {
+      return CountUnequal(actual, reference.tensor.template data<T>(), runs, reference.divisor);
+    } else {
+      using Reference = typename ElementComparison<T>::Reference;
+      const Reference* whole = reference.tensor.template data<Reference>();
+      const double largest = LargestDifference<T>(actual, whole, runs, reference.factor);
+      if (largest <= bound * reference.max_abs) {
+        PieceDifference result;
+        result.max_abs_diff = largest;
+        return result;
+      }
+      return Inspect(actual, runs, reference, bound);
     }
-    return Inspect(actual, runs, reference, bound);
   });
 }
 

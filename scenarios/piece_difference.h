@@ -1,8 +1,8 @@
 // The inner loops of the comparison: one rank's piece against the tensor of the whole model.
 //
 // Numerics: differences are taken in f64 after the piece was multiplied by `factor`. NaN matches
-//           only NaN, an infinity only itself. An exact dtype is one more ElementComparison, with
-//           equality in place of a distance.
+//           only NaN, an infinity only itself. In a field the piece is divided by `divisor`, and
+//           elements are equal or not.
 #ifndef PLUMBLINE_SCENARIOS_PIECE_DIFFERENCE_H_
 #define PLUMBLINE_SCENARIOS_PIECE_DIFFERENCE_H_
 
@@ -12,6 +12,7 @@
 #include "base/tensor.h"
 #include "scenarios/bounds.h"
 #include "scenarios/layout_plan.h"
+#include "scenarios/number.h"
 
 namespace plumbline {
 
@@ -21,6 +22,7 @@ struct PieceReference {
   double max_abs;                  // its scale
   const AdamExemption& exemption;  // nothing for most tensors
   double factor = 1;               // of the piece
+  int64_t divisor = 1;             // of the piece, in a field
 };
 
 // Element by element: where a piece is off by more than `bound` times the scale.
@@ -28,17 +30,18 @@ struct PieceDifference {
   // The worst, leaving out elements that only the exemption lets pass. Infinity when a NaN or an
   // infinity has no match.
   double max_abs_diff = 0;
+  int64_t unequal = 0;  // in a field: how many elements are not equal; max_abs_diff is then 1
   bool within = true;
   // Of the worst, when it is not within: its global index and both values (the actual one times
   // the factor). -1 when within.
   int64_t index = -1;
-  double actual = 0;
-  double reference = 0;
+  Number actual;
+  Number reference;
   int64_t first_nonfinite = -1;  // global index: NaN or infinity where the reference has none
 };
 
-// `local` is row-major and has the dtype that the parallel program computes in; runs stay inside
-// both tensors.
+// `local` is row-major and has the dtype that the parallel program computes in; the reference has
+// that of a field, else f64. Runs stay inside both tensors.
 PieceDifference DifferenceOf(const Tensor& local, const std::vector<IndexRun>& runs,
                              const PieceReference& reference, double bound);
 

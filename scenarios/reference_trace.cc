@@ -28,7 +28,7 @@ void ReferenceTrace::Record(const Site& site, Tensor global) {
   entry.shape = global.shape();
   entry.elements = global.elements();
   entry.tensor = global.Contiguous(Context{});
-  entry.max_abs = MaxAbs(entry.tensor);
+  entry.max_abs = IsExact(entry.tensor.dtype()) ? 1 : MaxAbs(entry.tensor);
   if (site.quantity == Quantity::kMainGrad) {
     exemption_rule_.AddGradient(site.tensor, entry.tensor);
   }

@@ -36,7 +36,7 @@ struct ReferenceEntry {
   Tensor tensor;         // row-major; undefined for a counter, and after Drop
   int64_t elements = 0;  // of the tensor
   int64_t counter = 0;
-  double max_abs = 0;       // over the finite values
+  double max_abs = 0;       // over the finite values; of a field 1
   AdamExemption exemption;  // of a parameter after a step
 };
 

@@ -13,11 +13,19 @@ namespace {
 
 bool HasValues(const Divergence& divergence) { return divergence.rank >= 0; }
 
-std::string ValueText(const Divergence& divergence, double value) {
+std::string ValueText(const Divergence& divergence, const Number& value) {
   const std::string where = IndexText(divergence.index, divergence.shape);
-  // The sign of a NaN says nothing.
-  const std::string text = std::isnan(value) ? "nan" : fmt::format("{}", value);
+  const std::string text = ToString(value);
   return where.empty() ? text : fmt::format("{} at {}", text, where);
+}
+
+std::string HowFar(const Divergence& divergence) {
+  if (divergence.actual.exact()) {
+    return fmt::format(" ({} value{} not equal)", divergence.deviation,
+                       divergence.deviation == 1 ? " is" : "s are");
+  }
+  if (!(divergence.bound > 0)) return " (must be equal)";
+  return fmt::format(" (deviation {:.2e}, bound {:.1e})", divergence.deviation, divergence.bound);
 }
 
 // The smallest group of more than one rank that holds all of them.
@@ -78,9 +86,7 @@ Finding MakeFinding(const Divergence& divergence, const Mesh& mesh, const Diagno
   if (HasValues(divergence)) {
     finding.message += fmt::format(" is {} on rank {}, reference {}", finding.actual,
                                    divergence.rank, finding.reference);
-    finding.message += divergence.bound > 0 ? fmt::format(" (deviation {:.2e}, bound {:.1e})",
-                                                          divergence.deviation, divergence.bound)
-                                            : " (must be equal)";
+    finding.message += HowFar(divergence);
   } else if (!finding.actual.empty()) {
     finding.message += fmt::format("; {} against {}", finding.actual, finding.reference);
   }

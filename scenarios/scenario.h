@@ -16,8 +16,16 @@
 
 namespace plumbline {
 
+// Of a run in a field.
+struct ExactOptions {
+  int keys = 1;                       // independent runs, each with a key of its own
+  uint64_t seed = 1;                  // of the keys
+  uint64_t small_prime = 2147483647;  // of P31
+};
+
 struct Scenario {
   RunConfig config;
+  ExactOptions exact;
   WorldOptions world;  // size is set from the configuration
   Policies policies;
   // Decorates one rank's communicator; empty: none. Called once per rank and run (a diagnosis runs

@@ -1,6 +1,7 @@
 #include "scenarios/verify.h"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <optional>
 #include <thread>
@@ -8,24 +9,45 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/field.h"
+#include "base/rng.h"
 #include "oracle/reference.h"
+#include "scenarios/bounds.h"
 #include "scenarios/compare.h"
 #include "scenarios/diagnose.h"
+#include "scenarios/exact_bound.h"
 #include "scenarios/reference_trace.h"
 #include "scenarios/report.h"
 
 namespace plumbline {
 namespace {
 
+// The prime and key of a run in a field; they belong to a thread, so that both programs' threads
+// are given them.
+struct FieldKey {
+  DType dtype = DType::kF64;
+  uint64_t key = 0;
+  uint64_t small_prime = 0;
+
+  void Set() const {
+    if (!IsExact(dtype)) return;
+    if (dtype == DType::kP31) SetSmallPrime(small_prime);
+    CurrentFieldRun() = {key, 0};
+  }
+};
+
 // The reference in a thread of its own. It ends when the trace is complete, when it fails (the
 // trace keeps the error), or when this is destroyed.
 class ReferenceThread {
  public:
-  ReferenceThread(const RunConfig& config, const ScenarioInputs& inputs, ReferenceTrace& trace)
-      : trace_(trace), thread_([&config, &inputs, &trace] {
+  ReferenceThread(const RunConfig& config, const ScenarioInputs& inputs, const FieldKey& field,
+                  ReferenceTrace& trace)
+      : trace_(trace), thread_([this, &config, &inputs, field, &trace] {
+          field.Set();
           try {
-            RunReference(config.model, config.train, DType::kF64, inputs.parameters, inputs.batches,
-                         trace);
+            RunReference(config.model, config.train, ReferenceDType(config.dtype),
+                         inputs.parameters, inputs.batches, trace);
+            divisions_by_zero_ = CurrentFieldRun().divisions_by_zero;
             trace.Finish();
           } catch (...) {
             trace.Fail(std::current_exception());
@@ -37,9 +59,12 @@ class ReferenceThread {
     trace_.Cancel();
     thread_.join();
   }
+  // Once the trace is complete.
+  int64_t divisions_by_zero() const { return divisions_by_zero_; }
 
  private:
   ReferenceTrace& trace_;
+  std::atomic<int64_t> divisions_by_zero_ = 0;
   std::thread thread_;
 };
 
@@ -114,14 +139,17 @@ void FillFindings(const Scenario& scenario, const ScenarioInputs& inputs, const 
   }
 }
 
-}  // namespace
+// One run of both programs. When it is void its findings are only listed on demand.
+struct Run {
+  Verdict verdict;
+  bool is_void = false;
+  int64_t unequal = 0;
+};
 
-Verdict Verify(const Scenario& scenario, const ScenarioInputs& inputs) {
-  Validate(scenario.config);
-  if (scenario.max_findings < 1) {
-    throw InvalidArgument("max_findings is {}; must be at least 1", scenario.max_findings);
-  }
+Run RunOnce(const Scenario& scenario, const ScenarioInputs& inputs, const FieldKey& field,
+            bool accept_void) {
   const Mesh mesh(scenario.config.parallel);
+  field.Set();
   ReferenceTrace trace(scenario.config.train);
   Comparer comparer(scenario.config, mesh, inputs.batches, trace);
   comparer.OnAdvance([&](const Site& site) {
@@ -129,19 +157,113 @@ Verdict Verify(const Scenario& scenario, const ScenarioInputs& inputs) {
         scenario, FractionAt(scenario.config.train, site),
         "step " + std::to_string(site.step) + " of " + std::to_string(scenario.config.train.steps));
   });
-  const ReferenceThread reference(scenario.config, inputs, trace);
+  const ReferenceThread reference(scenario.config, inputs, field, trace);
   RunObserver observer;
   observer.probe_of = [&](int rank) -> Probe& { return comparer.ProbeOf(rank); };
   const WorldResult world = RunParallel(scenario, inputs, mesh, observer);
   Comparison comparison = comparer.Finish(world.completed);
 
-  Verdict verdict;
+  Run run;
+  run.is_void = IsExact(field.dtype) &&
+                (reference.divisions_by_zero() > 0 || CurrentFieldRun().divisions_by_zero > 0);
+  for (const Divergence& divergence : comparison.divergences) {
+    if (divergence.actual.exact()) run.unequal += static_cast<int64_t>(divergence.deviation);
+  }
+  Verdict& verdict = run.verdict;
   verdict.completed = world.completed;
   verdict.compared = std::move(comparison.compared);
   AddCollectives(world, verdict.compared);
   const std::vector<Ranked> ranked = InSiteOrder(trace, world, comparison);
   verdict.pass = ranked.empty() && world.completed;
-  FillFindings(scenario, inputs, mesh, ranked, verdict);
+  if (!run.is_void || accept_void) FillFindings(scenario, inputs, mesh, ranked, verdict);
+  return run;
+}
+
+// Values are added up; of each quantity the worst is kept.
+void AddKey(const Run& run, Verdict& all) {
+  for (const ComparedQuantity& quantity : run.verdict.compared) {
+    if (quantity.quantity != "replicas" && quantity.quantity != "collectives") {
+      all.exact->values += quantity.values;
+    }
+    const auto same = std::find_if(
+        all.compared.begin(), all.compared.end(),
+        [&](const ComparedQuantity& other) { return other.quantity == quantity.quantity; });
+    if (same == all.compared.end()) {
+      all.compared.push_back(quantity);
+      continue;
+    }
+    same->values += quantity.values;
+    if (quantity.worst > same->worst) {
+      same->worst = quantity.worst;
+      same->worst_site = quantity.worst_site;
+    }
+  }
+  all.exact->unequal += run.unequal;
+  all.findings = run.verdict.findings;
+  all.more_findings = run.verdict.more_findings;
+  all.pass = run.verdict.pass;
+  all.completed = run.verdict.completed;
+}
+
+// So many void runs in a row are no accident, but for a tiny prime.
+int64_t MostVoidRuns(uint64_t prime) { return prime < (uint64_t{1} << 20) ? 10000 : 3; }
+
+uint64_t PrimeOf(const Scenario& scenario) {
+  switch (scenario.config.dtype) {
+    case DType::kM61:
+      return M61::prime();
+    case DType::kP50:
+      return P50::prime();
+    default:
+      return scenario.exact.small_prime;
+  }
+}
+
+Verdict VerifyExact(const Scenario& scenario, const ScenarioInputs& inputs) {
+  const ExactOptions& options = scenario.exact;
+  if (options.keys < 1) throw InvalidArgument("{} keys; must be at least 1", options.keys);
+  const uint64_t prime = PrimeOf(scenario);
+  const RandomStream keys = DataStream(options.seed, "keys of the field");
+  Verdict verdict;
+  verdict.exact.emplace().prime = prime;
+  ExactVerdict& exact = *verdict.exact;
+  Scenario one = scenario;
+  int64_t void_in_a_row = 0;
+  for (uint64_t number = 0; exact.keys < options.keys; ++number) {
+    if (scenario.progress) {
+      one.progress = [&](double fraction, const std::string& what) {
+        scenario.progress((exact.keys + fraction) / options.keys, what);
+      };
+    }
+    const bool last_chance = void_in_a_row + 1 >= MostVoidRuns(prime);
+    const Run run = RunOnce(
+        one, inputs, {scenario.config.dtype, keys.Bits(number), options.small_prime}, last_chance);
+    if (run.is_void && !(last_chance && !run.verdict.pass)) {
+      ++exact.void_runs;
+      ++void_in_a_row;
+      if (!last_chance) continue;
+      throw InvalidArgument("prime {}: {} runs in a row divided by 0; a larger one is needed",
+                            prime, void_in_a_row);
+    }
+    void_in_a_row = 0;
+    ++exact.keys;
+    AddKey(run, verdict);
+    if (!verdict.pass) break;
+  }
+  exact.false_equality = FalseEqualityBound(scenario.config, prime, exact.keys);
+  return verdict;
+}
+
+}  // namespace
+
+Verdict Verify(const Scenario& scenario, const ScenarioInputs& inputs) {
+  Validate(scenario.config);
+  if (scenario.max_findings < 1) {
+    throw InvalidArgument("max_findings is {}; must be at least 1", scenario.max_findings);
+  }
+  Verdict verdict = IsExact(scenario.config.dtype)
+                        ? VerifyExact(scenario, inputs)
+                        : RunOnce(scenario, inputs, FieldKey{}, false).verdict;
   Progress(scenario, 1.0, "done");
   return verdict;
 }

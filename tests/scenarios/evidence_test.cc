@@ -56,8 +56,8 @@ TEST(EvidenceTest, ExplanationMustBeFarBelowTheDeviationAndNearTheBound) {
 }
 
 TEST(EvidenceTest, FactorIsLeastSquares) {
-  EXPECT_DOUBLE_EQ(FactorBetween({2, 4}, {1, 2}), 2);
-  EXPECT_DOUBLE_EQ(FactorBetween({1, 0}, {1, 1}), 0.5);
+  EXPECT_DOUBLE_EQ(FactorBetween({2, 4}, {1, 2}).real(), 2);
+  EXPECT_DOUBLE_EQ(FactorBetween({1, 0}, {1, 1}).real(), 0.5);
   EXPECT_EQ(FactorBetween({1, 2}, {0, 0}), 0);
 }
 

@@ -22,7 +22,7 @@ void MarkWrong(Evidence& evidence) {
     const Values right = Pick(evidence.reference, piece.index);
     double worst = 0;
     for (size_t i = 0; i < right.size(); ++i) {
-      worst = std::max(worst, std::abs(piece.values[i] - right[i]) / evidence.scale);
+      worst = std::max(worst, Distance(piece.values[i], right[i]) / evidence.scale);
     }
     piece.wrong = !(worst <= evidence.bound);
     evidence.deviation = std::max(evidence.deviation, worst);
@@ -49,8 +49,8 @@ Evidence MakeEvidence(const Shape& shape, std::vector<AxisPlacement> placements)
   evidence.mesh = &TestMesh();
   evidence.site.tensor = "t";
   evidence.reference = RandomValues(static_cast<size_t>(ElementsOf(shape)), 1);
-  for (const double value : evidence.reference) {
-    evidence.scale = std::max(evidence.scale, std::abs(value));
+  for (const Number& value : evidence.reference) {
+    evidence.scale = std::max(evidence.scale, std::abs(value.real()));
   }
   evidence.bound = 1e-11;
   evidence.numbers = {

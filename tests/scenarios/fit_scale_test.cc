@@ -64,7 +64,7 @@ TEST(FitScaleTest, FlippedBitIsNamed) {
   for (const int bit : {63, 62, 55, 40}) {
     Evidence evidence = MakeEvidence({6}, {});
     Values held = evidence.reference;
-    held[3] = std::bit_cast<double>(std::bit_cast<uint64_t>(held[3]) ^ (uint64_t{1} << bit));
+    held[3] = std::bit_cast<double>(std::bit_cast<uint64_t>(held[3].real()) ^ (uint64_t{1} << bit));
     HoldOnRank(evidence, 5, held);
     const auto formula = FitPart(evidence);
     ASSERT_TRUE(formula) << bit;
@@ -84,13 +84,13 @@ TEST(FitScaleTest, OffsetIsFoundAndNamed) {
   Evidence evidence = MakeEvidence({6}, {});
   Hold(evidence, [&](const RankPiece& piece) {
     Values values = Right(evidence, piece);
-    for (double& value : values) value += std::log(2);
+    for (Number& value : values) value += std::log(2);
     return values;
   });
   EXPECT_EQ(FitOffset(evidence)->text, "actual = reference + log(tp)");
   Hold(evidence, [&](const RankPiece& piece) {
     Values values = Right(evidence, piece);
-    for (double& value : values) value -= 0.125;
+    for (Number& value : values) value += -0.125;
     return values;
   });
   EXPECT_EQ(FitOffset(evidence)->text, "actual = reference -0.125");

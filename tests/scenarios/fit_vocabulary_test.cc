@@ -48,7 +48,7 @@ class FitLossTest : public ::testing::Test {
     evidence_.vocabulary = vocabulary;
   }
   double Logit(size_t position, int64_t column) const {
-    return evidence_.vocabulary->logits[position * kVocab + static_cast<size_t>(column)];
+    return evidence_.vocabulary->logits[position * kVocab + static_cast<size_t>(column)].real();
   }
   // -(1 - s) log p_y - spread * sum over j other than y of log p_j.
   double Loss(size_t position, double target_logit, int64_t columns, double spread) const {
