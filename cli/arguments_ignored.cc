@@ -263,14 +263,13 @@ std::vector<Block> Parallelism() {
   const char* const pipeline = "acts only with --pipeline-model-parallel-size above 1";
   const char* const sharded = "acts only with --use-distributed-optimizer or --use-megatron-fsdp";
   const char* const context = "acts only with --context-parallel-size above 1";
-  const char* const recompute = "acts only with --recompute-granularity";
+  const char* const recompute = "with --recompute-granularity full nothing but the order of work";
   const char* const offload = "acts only with --optimizer-cpu-offload";
   return {
       {pipeline,
        Arity::kNone,
        {"overlap-p2p-communication-warmup-flush", "account-for-embedding-in-pipeline-split",
         "account-for-loss-in-pipeline-split", "no-align-grad-reduce", "no-align-param-gather"}},
-      {pipeline, Arity::kOne, {"microbatch-group-size-per-virtual-pipeline-stage"}},
       {"acts only with --defer-embedding-wgrad-compute", Arity::kOne, {"wgrad-deferral-limit"}},
       {sharded,
        Arity::kNone,

@@ -16,13 +16,11 @@ struct Row {
 
 const std::vector<Row>& Parallelism() {
   static const std::vector<Row> rows = {
-      {"pipeline-model-parallel-size", Arity::kOne, "1", "pipeline stages", "pp"},
-      {"decoder-first-pipeline-num-layers", Arity::kOne, "", "pipeline stages"},
-      {"decoder-last-pipeline-num-layers", Arity::kOne, "", "pipeline stages"},
-      {"pipeline-model-parallel-layout", Arity::kOne, "", "pipeline stages"},
+      {"account-for-embedding-in-pipeline-split", Arity::kNone, "",
+       "another split of layers; give --pipeline-model-parallel-layout"},
+      {"account-for-loss-in-pipeline-split", Arity::kNone, "",
+       "another split of layers; give --pipeline-model-parallel-layout"},
       {"pipeline-model-parallel-split-rank", Arity::kOne, "", "encoder and decoder stages"},
-      {"num-layers-per-virtual-pipeline-stage", Arity::kOne, "", "interleaved pipeline stages"},
-      {"num-virtual-stages-per-pipeline-rank", Arity::kOne, "1", "interleaved pipeline stages"},
       {"defer-embedding-wgrad-compute", Arity::kNone, "", "deferred gradients of a pipeline"},
       {"standalone-embedding-stage", Arity::kNone, "", "pipeline stages"},
       {"context-parallel-size", Arity::kOne, "1", "context parallelism", "cp"},
@@ -46,8 +44,7 @@ const std::vector<Row>& Parallelism() {
       {"use-torch-fsdp2", Arity::kNone, "", "fully sharded data parallelism"},
       {"data-parallel-sharding-strategy", Arity::kOne, "no_shard", "sharded data parallelism"},
       {"tp-comm-overlap", Arity::kNone, "", "matrix products split to overlap communication"},
-      {"recompute-activations", Arity::kNone, "", "recomputation in the backward"},
-      {"recompute-granularity", Arity::kOne, "", "recomputation in the backward"},
+      {"recompute-activations", Arity::kNone, "", "recomputation of parts of a layer"},
       {"cpu-offloading-num-layers", Arity::kOne, "0", "activations moved off the device"},
       {"data-parallel-random-init", Arity::kNone, "", "different weights on data-parallel ranks"},
   };

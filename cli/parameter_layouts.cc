@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "parallel/model/gpt_model.h"
+#include "parallel/pipeline/stage_layout.h"
 #include "parallel/tensor/rank_env.h"
 
 namespace plumbline {
@@ -53,18 +54,6 @@ std::vector<NamedLayout> BuildModel(const RunConfig& config, const Mesh& mesh) {
     layouts.push_back({parameter->layout.tensor, parameter->layer});
   }
   return layouts;
-}
-
-std::vector<int> StagesOf(const NamedLayout& parameter, const RunConfig& config) {
-  const int stages = config.parallel.pp;
-  if (parameter.layer >= 0) {
-    return {static_cast<int>(parameter.layer / (config.model.num_layers / stages))};
-  }
-  const bool embedding = parameter.tensor.name.starts_with("embedding.");
-  const bool tied =
-      config.model.tied_embeddings && parameter.tensor.name == "embedding.word_embeddings.weight";
-  if (tied && stages > 1) return {0, stages - 1};
-  return {embedding ? 0 : stages - 1};
 }
 
 std::vector<IndexRange> Ranges(const std::vector<int64_t>& indices) {
@@ -147,10 +136,7 @@ void CheckNames(const std::vector<NamedLayout>& layouts, const std::vector<std::
 
 std::vector<ParameterLayout> ParameterLayouts(const RunConfig& config, const Mesh& mesh,
                                               const std::vector<std::string>& names) {
-  if (config.model.num_layers % config.parallel.pp != 0) {
-    throw InvalidArgument("--num-layers {} must be a multiple of --pipeline-model-parallel-size {}",
-                          config.model.num_layers, config.parallel.pp);
-  }
+  const StageLayout stage_layout(config);
   const std::vector<NamedLayout> all = BuildModel(config, mesh);
   CheckNames(all, names);
   const bool every = std::find(names.begin(), names.end(), "all") != names.end();
@@ -159,7 +145,7 @@ std::vector<ParameterLayout> ParameterLayouts(const RunConfig& config, const Mes
     const bool wanted =
         every || std::find(names.begin(), names.end(), parameter.tensor.name) != names.end();
     if (!wanted) continue;
-    const std::vector<int> stages = StagesOf(parameter, config);
+    const std::vector<int> stages = stage_layout.StagesOf(parameter.tensor.name);
     layouts.push_back({parameter.tensor, stages, PiecesOf(parameter.tensor, stages, mesh)});
   }
   return layouts;

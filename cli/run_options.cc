@@ -10,6 +10,7 @@
 #include "base/mesh.h"
 #include "cli/model_options.h"
 #include "cli/settings.h"
+#include "parallel/pipeline/stage_layout.h"
 
 namespace plumbline {
 namespace {
@@ -20,8 +21,7 @@ constexpr int64_t kMicrobatches = 3;
 constexpr int kMostFindings = 10000;
 
 const std::set<std::string>& MeshAxes() {
-  static const std::set<std::string> axes = {"pipeline-model-parallel-size",
-                                             "context-parallel-size", "expert-model-parallel-size",
+  static const std::set<std::string> axes = {"context-parallel-size", "expert-model-parallel-size",
                                              "expert-tensor-parallel-size"};
   return axes;
 }
@@ -77,6 +77,9 @@ void ReadLayout(const CommandLine& line, ParallelConfig* parallel,
   given.ReadInteger("data-parallel-size", &parallel->dp);
   Positive(given, "tensor-model-parallel-size", 1);
   Positive(given, "data-parallel-size", 1);
+  given.ReadInteger("pipeline-model-parallel-size", &parallel->pp);
+  Positive(given, "pipeline-model-parallel-size", 1);
+  const int64_t model_parallel = int64_t{1} * parallel->tp * parallel->pp;
   const bool dp_given = given.Has("data-parallel-size");
   int64_t world_size = 0;
   std::string source;
@@ -88,17 +91,19 @@ void ReadLayout(const CommandLine& line, ParallelConfig* parallel,
     source = "the launcher's world size";
   }
   if (world_size > 0) {
-    if (world_size % parallel->tp != 0 || world_size / parallel->tp > 65536) {
-      throw InvalidArgument("{} {}: must be a multiple of --tensor-model-parallel-size {}", source,
-                            world_size, parallel->tp);
+    const std::string stages =
+        parallel->pp == 1 ? ""
+                          : fmt::format(" times --pipeline-model-parallel-size {}", parallel->pp);
+    if (world_size % model_parallel != 0 || world_size / model_parallel > 65536) {
+      throw InvalidArgument("{} {}: must be a multiple of --tensor-model-parallel-size {}{}",
+                            source, world_size, parallel->tp, stages);
     }
-    if (dp_given && world_size != int64_t{1} * parallel->tp * parallel->dp) {
+    if (dp_given && world_size != model_parallel * parallel->dp) {
       throw InvalidArgument(
-          "{} {}: --tensor-model-parallel-size {} times --data-parallel-size {} "
-          "is {}",
-          source, world_size, parallel->tp, parallel->dp, int64_t{1} * parallel->tp * parallel->dp);
+          "{} {}: --tensor-model-parallel-size {}{} times --data-parallel-size {} is {}", source,
+          world_size, parallel->tp, stages, parallel->dp, model_parallel * parallel->dp);
     }
-    parallel->dp = static_cast<int>(world_size / parallel->tp);
+    parallel->dp = static_cast<int>(world_size / model_parallel);
   }
   parallel->sequence_parallel = given.Flag("sequence-parallel");
   if (parallel->sequence_parallel && parallel->tp == 1) {
@@ -112,7 +117,59 @@ void ReadLayout(const CommandLine& line, ParallelConfig* parallel,
   parallel->gqa_policy = policy.value_or(parallel->gqa_policy);
 }
 
-void ReadTraining(const GivenArguments& given, int dp, TrainConfig* train) {
+// Megatron's two ways to say how many chunks a stage has.
+void ReadVirtualStages(const GivenArguments& given, int64_t num_layers, ParallelConfig* parallel) {
+  const std::string by_chunks = "num-virtual-stages-per-pipeline-rank";
+  const std::string by_layers = "num-layers-per-virtual-pipeline-stage";
+  given.ReadInteger(by_chunks, &parallel->virtual_stages);
+  Positive(given, by_chunks, 1);
+  if (!given.Has(by_layers)) return;
+  if (given.Has(by_chunks)) {
+    throw InvalidArgument("{} and {}: give one", given.Label(by_chunks), given.Label(by_layers));
+  }
+  const int64_t layers = Positive(given, by_layers, 1);
+  if (num_layers % parallel->pp != 0 || num_layers / parallel->pp % layers != 0) {
+    throw InvalidArgument(
+        "{} {}: --num-layers {} over --pipeline-model-parallel-size {} stages must be a multiple "
+        "of it",
+        given.Label(by_layers), layers, num_layers, parallel->pp);
+  }
+  parallel->virtual_stages = static_cast<int>(num_layers / parallel->pp / layers);
+}
+
+// Also settles how many layers a model has by default: one for each chunk.
+void ReadPipeline(const GivenArguments& given, RunConfig* config) {
+  ParallelConfig* parallel = &config->parallel;
+  parallel->schedule = given.Text("schedule").value_or("");
+  parallel->pipeline_layout = given.Text("pipeline-model-parallel-layout").value_or("");
+  ReadVirtualStages(given, config->model.num_layers, parallel);
+  given.ReadInteger("microbatch-group-size-per-virtual-pipeline-stage",
+                    &parallel->microbatch_group_size);
+  Positive(given, "microbatch-group-size-per-virtual-pipeline-stage", 1);
+  parallel->decoder_first_pipeline_num_layers =
+      given.Has("decoder-first-pipeline-num-layers")
+          ? Positive(given, "decoder-first-pipeline-num-layers", 1)
+          : 0;
+  parallel->decoder_last_pipeline_num_layers =
+      given.Has("decoder-last-pipeline-num-layers")
+          ? Positive(given, "decoder-last-pipeline-num-layers", 1)
+          : 0;
+  const auto recompute = given.Choice<RecomputeGranularity>(
+      "recompute-granularity", {{"full", RecomputeGranularity::kFull}});
+  parallel->recompute_granularity = recompute.value_or(RecomputeGranularity::kNone);
+  const int64_t chunks = int64_t{1} * parallel->pp * parallel->virtual_stages;
+  if (!given.Has("num-layers") && config->model.num_layers < chunks) {
+    config->model.num_layers = chunks;
+  }
+}
+
+// Microbatches of a data-parallel rank when no global batch size is given.
+int64_t DefaultMicrobatches(const ParallelConfig& parallel) {
+  if (parallel.virtual_stages == 1) return kMicrobatches;
+  return int64_t{2} * std::max(parallel.pp, parallel.microbatch_group_size);
+}
+
+void ReadTraining(const GivenArguments& given, const ParallelConfig& parallel, TrainConfig* train) {
   train->seed = Seed(given, "seed", train->seed);
   train->steps = Positive(given, "train-iters", train->steps);
   train->micro_batch_size = Positive(given, "micro-batch-size", train->micro_batch_size);
@@ -122,7 +179,8 @@ void ReadTraining(const GivenArguments& given, int dp, TrainConfig* train) {
                           train->micro_batch_size);
   }
   train->global_batch_size =
-      Positive(given, "global-batch-size", train->micro_batch_size * dp * kMicrobatches);
+      Positive(given, "global-batch-size",
+               train->micro_batch_size * parallel.dp * DefaultMicrobatches(parallel));
   train->calculate_per_token_loss = given.Flag("calculate-per-token-loss");
   const auto optimizer = given.Choice<OptimizerKind>(
       "optimizer", {{"adam", OptimizerKind::kAdam}, {"sgd", OptimizerKind::kSgd}});
@@ -211,9 +269,11 @@ RunOptions MakeRunOptions(const CommandLine& line) {
   }
   ReadLayout(line, &options.config.parallel, &options.notes);
   ReadModel(given, options.config.parallel.tp, &options.config.model, &options.notes);
-  ReadTraining(given, options.config.parallel.dp, &options.config.train);
+  ReadPipeline(given, &options.config);
+  ReadTraining(given, options.config.parallel, &options.config.train);
   ReadProgram(line, &options);
   Validate(options.config);
+  ScheduleConfigOf(options.config);          // refuses an illegal pipeline
   const Mesh mesh(options.config.parallel);  // refuses a wrong order
   options.settings = DescribeSettings(options.config, given);
   options.repeat = RepeatLine(options.config, given);
@@ -229,12 +289,12 @@ RunConfig MakeLayoutConfig(const CommandLine& line) {
   parallel.dp = 1;
   std::vector<std::string> notes;
   ReadLayout(line, &parallel, &notes);
-  given.ReadInteger("pipeline-model-parallel-size", &parallel.pp);
   given.ReadInteger("context-parallel-size", &parallel.cp);
   given.ReadInteger("expert-model-parallel-size", &parallel.ep);
   given.ReadInteger("expert-tensor-parallel-size", &parallel.etp);
   for (const std::string& axis : MeshAxes()) Positive(given, axis, 1);
   ReadModel(given, parallel.tp, &config.model, &notes);
+  ReadPipeline(given, &config);
   return config;
 }
 

@@ -24,6 +24,15 @@ std::vector<Setting> LayoutSettings(const RunConfig& config) {
       {"data-parallel-size", int64_t{parallel.dp}},
       {"order", parallel.order},
       {"gqa-policy", Text(Name(parallel.gqa_policy))},
+      {"pipeline-model-parallel-size", int64_t{parallel.pp}},
+      {"schedule", parallel.schedule},
+      {"num-virtual-stages-per-pipeline-rank", int64_t{parallel.virtual_stages}},
+      {"microbatch-group-size-per-virtual-pipeline-stage",
+       int64_t{parallel.microbatch_group_size == 0 ? parallel.pp : parallel.microbatch_group_size}},
+      {"pipeline-model-parallel-layout", parallel.pipeline_layout},
+      {"decoder-first-pipeline-num-layers", parallel.decoder_first_pipeline_num_layers},
+      {"decoder-last-pipeline-num-layers", parallel.decoder_last_pipeline_num_layers},
+      {"recompute-granularity", Text(Name(parallel.recompute_granularity))},
       {"dtype", Text(Name(config.dtype))},
   };
 }
@@ -89,6 +98,18 @@ bool Acts(const std::string& name, const RunConfig& config) {
   const bool adam = config.train.optimizer == OptimizerKind::kAdam;
   if (name.starts_with("adam-")) return adam;
   if (name == "sgd-momentum") return !adam;
+  const ParallelConfig& parallel = config.parallel;
+  const bool interleaved = parallel.virtual_stages > 1 || parallel.schedule == "interleaved";
+  if (name == "microbatch-group-size-per-virtual-pipeline-stage") return interleaved;
+  if (name == "num-virtual-stages-per-pipeline-rank") return parallel.virtual_stages > 1;
+  if (name == "schedule") return parallel.pp > 1;
+  if (name == "pipeline-model-parallel-layout") return !parallel.pipeline_layout.empty();
+  if (name == "decoder-first-pipeline-num-layers") {
+    return parallel.decoder_first_pipeline_num_layers > 0;
+  }
+  if (name == "decoder-last-pipeline-num-layers") {
+    return parallel.decoder_last_pipeline_num_layers > 0;
+  }
   if (name == "gqa-policy") return model.num_query_groups < config.parallel.tp;
   if (name == "rope-scaling-factor") return model.rope_scaling == RopeScaling::kLlama3;
   if (name == "rotary-seq-len-interpolation-factor") {
@@ -107,6 +128,7 @@ bool Acts(const std::string& name, const RunConfig& config) {
 const std::vector<std::pair<const char*, const char*>>& SettledBy() {
   static const std::vector<std::pair<const char*, const char*>> pairs = {
       {"world-size", "data-parallel-size"},
+      {"num-layers-per-virtual-pipeline-stage", "num-virtual-stages-per-pipeline-rank"},
       {"use-tp-pp-dp-mapping", "order"},
       {"use-rotary-position-embeddings", "position-embedding-type"},
       {"no-packed-documents", "packed-documents"},

@@ -26,7 +26,9 @@ bool SameBits(double a, double b) { return std::memcmp(&a, &b, sizeof(a)) == 0; 
 
 class Collector {
  public:
-  void Add(int rank, const Site& site, const ObservedLayout& layout, const Tensor& local) {
+  // The chunk says where a tensor was computed, not which it is.
+  void Add(int rank, Site site, const ObservedLayout& layout, const Tensor& local) {
+    site.chunk = -1;
     const std::string name = ToString(site);
     Pieces& pieces = pieces_[name];
     if (pieces.covered.empty()) {
