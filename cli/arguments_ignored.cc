@@ -268,8 +268,7 @@ std::vector<Block> Parallelism() {
   return {
       {pipeline,
        Arity::kNone,
-       {"overlap-p2p-communication-warmup-flush", "account-for-embedding-in-pipeline-split",
-        "account-for-loss-in-pipeline-split", "no-align-grad-reduce", "no-align-param-gather"}},
+       {"overlap-p2p-communication-warmup-flush", "no-align-grad-reduce", "no-align-param-gather"}},
       {"acts only with --defer-embedding-wgrad-compute", Arity::kOne, {"wgrad-deferral-limit"}},
       {sharded,
        Arity::kNone,
