@@ -8,6 +8,8 @@
 #include <sstream>
 #include <vector>
 
+#include "parallel/pipeline/stage_layout.h"
+
 namespace plumbline {
 namespace {
 
@@ -44,6 +46,19 @@ std::string ModelText(const TransformerConfig& model) {
 
 std::string Microbatches(int64_t count) {
   return fmt::format("{} microbatch{}", count, count == 1 ? "" : "es");
+}
+
+// Empty for a single stage.
+std::string PipelineText(const RunConfig& config) {
+  if (config.parallel.pp == 1) return "";
+  const ScheduleConfig schedule = ScheduleConfigOf(config);
+  std::string text =
+      fmt::format("{}, {} of {}, {} each", Name(schedule.kind), Plural(schedule.pp, "stage"),
+                  Plural(schedule.virtual_chunks, "chunk"), Microbatches(schedule.microbatches));
+  if (config.parallel.recompute_granularity == RecomputeGranularity::kFull) {
+    text += ", layers recomputed";
+  }
+  return text;
 }
 
 std::string TrainText(const RunConfig& config) {
@@ -128,10 +143,12 @@ std::string ComparedTable(const Verdict& verdict) {
 std::string RunText(const RunOptions& options, int64_t data_bytes) {
   const ParallelConfig& parallel = options.config.parallel;
   std::string text = Line(
-      "layout", fmt::format("{}: tp {}, dp {}{}, order {}; {}; seed {}",
+      "layout", fmt::format("{}: tp {}, dp {}{}{}, order {}; {}; seed {}",
                             Plural(parallel.world_size(), "rank"), parallel.tp, parallel.dp,
-                            parallel.sequence_parallel ? ", sequence parallel" : "", parallel.order,
-                            Name(options.config.dtype), options.config.train.seed));
+                            parallel.sequence_parallel ? ", sequence parallel" : "",
+                            parallel.pp > 1 ? fmt::format(", pp {}", parallel.pp) : "",
+                            parallel.order, Name(options.config.dtype), options.config.train.seed));
+  text += Block("pipeline", WordsOf(PipelineText(options.config)));
   text += Block("model", WordsOf(ModelText(options.config.model)));
   text += Block("training", WordsOf(TrainText(options.config)));
   text += Line("data", options.data.empty()

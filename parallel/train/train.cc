@@ -1,5 +1,8 @@
 #include "parallel/train/train.h"
 
+#include <memory>
+#include <utility>
+
 #include "kernels/elementwise.h"
 #include "parallel/data/data_parallel.h"
 #include "parallel/data/finalize_gradients.h"
@@ -29,11 +32,25 @@ void ShowParameters(const RankEnv& env, const std::vector<Parameter*>& parameter
   }
 }
 
-Schedule MakeRunSchedule(const RankEnv& env) {
-  Schedule schedule = MakeSchedule(ScheduleConfigOf(env.config()));
-  const auto& change = env.policies().pipeline.change_schedule;
-  if (change) change(schedule);
+// A large pipeline's schedule is long, and the same for all ranks: those of a world, which share a
+// thread, share it.
+std::shared_ptr<const Schedule> SharedSchedule(const ScheduleConfig& config) {
+  static thread_local std::weak_ptr<const Schedule> latest;
+  std::shared_ptr<const Schedule> schedule = latest.lock();
+  if (schedule == nullptr || schedule->config != config) {
+    schedule = std::make_shared<const Schedule>(MakeSchedule(config));
+    latest = schedule;
+  }
   return schedule;
+}
+
+std::shared_ptr<const Schedule> MakeRunSchedule(const RankEnv& env) {
+  std::shared_ptr<const Schedule> schedule = SharedSchedule(ScheduleConfigOf(env.config()));
+  const auto& change = env.policies().pipeline.change_schedule;
+  if (!change) return schedule;
+  Schedule changed = *schedule;
+  change(changed);
+  return std::make_shared<const Schedule>(std::move(changed));
 }
 
 // Megatron overlaps messages with computation where there are virtual stages, and waits at once
@@ -53,8 +70,8 @@ class Trainer {
         layout_(env.config()),
         schedule_(MakeRunSchedule(env)),
         stage_(env, batches, layout_, GptForwardStep(env)),
-        executor_(env.context(), env.comm(), env.GroupOf("pp"), schedule_,
-                  env.mesh().CoordinateOf(env.global_rank(), "pp"), OptionsOf(env, schedule_)),
+        executor_(env.context(), env.comm(), env.GroupOf("pp"), *schedule_,
+                  env.mesh().CoordinateOf(env.global_rank(), "pp"), OptionsOf(env, *schedule_)),
         tied_embeddings_(env, stage_.parameters()),
         optimizer_(env, stage_.parameters()),
         lm_loss_(ScalarTap(env, "lm_loss")),
@@ -131,7 +148,7 @@ class Trainer {
 
   const RankEnv& env_;
   const StageLayout layout_;
-  const Schedule schedule_;
+  const std::shared_ptr<const Schedule> schedule_;
   StageModel stage_;
   Executor executor_;
   TiedEmbeddings tied_embeddings_;

@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Expected{"group-query-attention", Arity::kNone, ArgumentClass::kModelled},
                     Expected{"rotary-percent", Arity::kOne, ArgumentClass::kModelled},
                     Expected{"num-experts", Arity::kOne, ArgumentClass::kRefused},
-                    Expected{"pipeline-model-parallel-size", Arity::kOne, ArgumentClass::kRefused},
+                    Expected{"pipeline-model-parallel-size", Arity::kOne, ArgumentClass::kModelled},
                     Expected{"bf16", Arity::kNone, ArgumentClass::kRefused},
                     Expected{"use-distributed-optimizer", Arity::kNone, ArgumentClass::kRefused},
                     Expected{"rampup-batch-size", Arity::kAny, ArgumentClass::kRefused},

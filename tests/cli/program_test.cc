@@ -61,18 +61,18 @@ TEST_P(ErrorTest, TakesOneLineOnStandardErrorAndExitsWithTwo) {
 
 INSTANTIATE_TEST_SUITE_P(
     Errors, ErrorTest,
-    testing::Values("", "verfy", "verify --hiden-size 4", "verify --hidden-size",
-                    "verify --hidden-size abc", "verify --hidden-size 1.5",
-                    "verify --hidden-size 99999999999999999999", "verify --hidden-size 1000000000",
-                    "verify --num-layers 0", "verify --num-layers -3", "verify --tp 3",
-                    "verify --data /no/such/file", "verify --data /", "verify --data /dev/null",
-                    "verify --config /no/such/file", "verify --num-experts 8", "verify --pp 4",
-                    "verify --bf16 --json", "verify --plant nothing", "verify stray",
-                    "verify --tp 1 --plant row-bias-on-every-rank",
-                    "verify --num-layers 100000 --hidden-size 65536", "verify --lr nan", "golden",
-                    "golden /no/such/file", "golden README.md", "layout --tp 0",
-                    "layout --order tp-tp", "layout --pp 2 --order tp-dp", "layout --param nothing",
-                    "layout --tp 99999 --dp 99999"));
+    testing::Values(
+        "", "verfy", "verify --hiden-size 4", "verify --hidden-size", "verify --hidden-size abc",
+        "verify --hidden-size 1.5", "verify --hidden-size 99999999999999999999",
+        "verify --hidden-size 1000000000", "verify --num-layers 0", "verify --num-layers -3",
+        "verify --tp 3", "verify --data /no/such/file", "verify --data /",
+        "verify --data /dev/null", "verify --config /no/such/file", "verify --num-experts 8",
+        "verify --cp 4", "verify --pp 3 --num-layers 4", "verify --virtual 2",
+        "verify --pp 2 --schedule interleaved", "verify --bf16 --json", "verify --plant nothing",
+        "verify stray", "verify --tp 1 --plant row-bias-on-every-rank",
+        "verify --num-layers 100000 --hidden-size 65536", "verify --lr nan", "golden",
+        "golden /no/such/file", "golden README.md", "layout --tp 0", "layout --order tp-tp",
+        "layout --pp 2 --order tp-dp", "layout --param nothing", "layout --tp 99999 --dp 99999"));
 
 TEST(ProgramTest, HelpAndListsGoToStandardOutput) {
   for (const char* words : {"--help", "verify --help", "layout -h", "golden --help", "--version",

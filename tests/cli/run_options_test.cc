@@ -238,11 +238,11 @@ TEST(RunOptionsTest, BadValuesAreNamed) {
 }
 
 TEST(RunOptionsTest, AllThatIsNotModelledIsRefusedAtOnce) {
-  const std::string error = ErrorOf({"--num-experts", "8", "--pp", "4", "--bf16",
+  const std::string error = ErrorOf({"--num-experts", "8", "--cp", "4", "--bf16",
                                      "--lr-decay-style", "cosine", "--log-interval", "1"});
   EXPECT_THAT(error, HasSubstr("not modelled yet: "));
   EXPECT_THAT(error, HasSubstr("--num-experts 8"));
-  EXPECT_THAT(error, HasSubstr("--pipeline-model-parallel-size 4"));
+  EXPECT_THAT(error, HasSubstr("--context-parallel-size 4"));
   EXPECT_THAT(error, HasSubstr("--bf16"));
   EXPECT_THAT(error, HasSubstr("--lr-decay-style cosine"));
   EXPECT_THAT(error, Not(HasSubstr("log-interval")));
@@ -253,6 +253,33 @@ TEST(RunOptionsTest, RefusedArgumentsMayHaveTheirNeutralValue) {
                      "--lr-decay-style", "constant", "--lr-warmup-iters", "0",
                      "--weight-decay-incr-style", "constant", "--use-distributed-optimizer=false"}),
             "no error");
+}
+
+TEST(RunOptionsTest, PipelinesFollowMegatronsFlags) {
+  const auto parallel = [](const std::string& words) {
+    return Options(Split(words)).config.parallel;
+  };
+  EXPECT_EQ(parallel("--pp 4 --virtual 2 --num-layers 16").virtual_stages, 2);
+  EXPECT_EQ(
+      parallel("--pp 4 --num-layers-per-virtual-pipeline-stage 2 --num-layers 16").virtual_stages,
+      2);
+  EXPECT_EQ(parallel("--pp 4 --tp 2 --world-size 16").dp, 2);
+  EXPECT_EQ(parallel("--pp 2 --schedule zb-h1").schedule, "zb-h1");
+  EXPECT_EQ(parallel("--pp 2 --num-layers 5 --decoder-first-pipeline-num-layers 2")
+                .decoder_first_pipeline_num_layers,
+            2);
+  EXPECT_EQ(parallel("--pp 2 --pipeline-model-parallel-layout Et|tL").pipeline_layout, "Et|tL");
+  EXPECT_EQ(parallel("--recompute-granularity full").recompute_granularity,
+            RecomputeGranularity::kFull);
+  // Without a number of layers each chunk has one.
+  EXPECT_EQ(Options(Split("--pp 4 --virtual 2")).config.model.num_layers, 8);
+  EXPECT_THAT(ErrorOf(Split("--pp 2 --num-layers 3")),
+              HasSubstr("--num-layers 3 must be a multiple"));
+  EXPECT_THAT(ErrorOf(Split("--virtual 2 --num-layers 4")),
+              HasSubstr("--pipeline-model-parallel-size"));
+  EXPECT_THAT(ErrorOf(Split("--pp 4 --virtual 2 --global-batch-size 4")),
+              HasSubstr("microbatches"));
+  EXPECT_THAT(ErrorOf(Split("--recompute-granularity selective")), HasSubstr("expected full"));
 }
 
 TEST(RunOptionsTest, EveryRefusedArgumentIsRefused) {
