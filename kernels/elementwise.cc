@@ -219,8 +219,8 @@ Tensor Cast(const Context& context, const Tensor& x, DType dtype) {
         To* to = result.data<To>();
         for (int64_t i = 0; i < x.elements(); ++i) to[i] = ScalarTraits<To>::FromDouble(from[i]);
       } else {
-        throw InvalidArgument("cast of {} to {}: only floating types convert, and to a field", Name(x.dtype()),
-                              Name(dtype));
+        throw InvalidArgument("cast of {} to {}: only floating types convert, and to a field",
+                              Name(x.dtype()), Name(dtype));
       }
     });
   });

@@ -39,7 +39,8 @@ struct GradientCheckOptions {
   std::function<void(const std::string& tensor, std::span<T> gradient)> edit;
 };
 
-// One entry for each parameter tensor, in the order of docs/sites.md. Instantiated for double and M61.
+// One entry for each parameter tensor, in the order of docs/sites.md. Instantiated for double and
+// M61.
 template <class T>
 std::vector<GradientCheck<T>> CheckGradients(const TransformerConfig& model,
                                              const TrainConfig& train,
