@@ -106,12 +106,16 @@ void WrongPeer(Scenario& scenario) {
   })(scenario);
 }
 
-std::vector<Mistake> Mistakes() {
-  const auto policy = [](void (*change)(Policies&)) {
-    return Plant([change](Scenario& scenario) { change(scenario.policies); });
-  };
-  const std::vector<int> all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  const std::vector<int> both = {0, 1, 2, 3, 12, 13, 14, 15};  // first and last stage
+const std::vector<int>& FirstAndLastStage() {
+  static const std::vector<int> ranks = {0, 1, 2, 3, 12, 13, 14, 15};
+  return ranks;
+}
+
+Plant Decide(void (*change)(Policies&)) {
+  return [change](Scenario& scenario) { change(scenario.policies); };
+}
+
+std::vector<Mistake> MessageMistakes() {
   return {
       {"activation_of_the_wrong_microbatch",
        FourStages,
@@ -148,47 +152,59 @@ std::vector<Mistake> Mistakes() {
        "step 1 microbatch 0 forward decoder.layers.1.mlp_bda value",
        {4},
        "rank 4 in send f64[8, 2, 32] to rank 12"},
+  };
+}
+
+std::vector<Mistake> TiedEmbeddingMistakes() {
+  const std::vector<int> all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return {
       {"tied_gradient_not_summed", FourStages,
-       policy([](Policies& p) { p.tied_embedding.reductions = 0; }), FindingClass::kValueMismatch,
-       "step 1 finalize embedding.word_embeddings.weight main_grad", both, ""},
+       Decide([](Policies& p) { p.tied_embedding.reductions = 0; }), FindingClass::kValueMismatch,
+       "step 1 finalize embedding.word_embeddings.weight main_grad", FirstAndLastStage(), ""},
       {"tied_gradient_summed_twice", FourStages,
-       policy([](Policies& p) { p.tied_embedding.reductions = 2; }), FindingClass::kValueMismatch,
-       "step 1 finalize embedding.word_embeddings.weight main_grad", both, "actual = 2"},
+       Decide([](Policies& p) { p.tied_embedding.reductions = 2; }), FindingClass::kValueMismatch,
+       "step 1 finalize embedding.word_embeddings.weight main_grad", FirstAndLastStage(),
+       "actual = 2"},
       {"tied_gradient_summed_early", FourStages,
-       policy([](Policies& p) { p.tied_embedding.after_microbatch = [](int) { return 1; }; }),
+       Decide([](Policies& p) { p.tied_embedding.after_microbatch = [](int) { return 1; }; }),
        FindingClass::kValueMismatch, "step 1 finalize embedding.word_embeddings.weight main_grad",
-       both, "embedding{0,12}"},
+       FirstAndLastStage(), "embedding{0,12}"},
       {"tied_copy_counts_in_the_norm", FourStages,
-       policy([](Policies& p) { p.tied_embedding.counts_copy = true; }),
+       Decide([](Policies& p) { p.tied_embedding.counts_copy = true; }),
        FindingClass::kValueMismatch, "step 1 norm grad_norm value", all, ""},
+  };
+}
+
+std::vector<Mistake> StepMistakes() {
+  return {
       {"loss_not_divided",
        FourStages,
-       policy([](Policies& p) { p.loss_divisor = [](int64_t) { return int64_t{1}; }; }),
+       Decide([](Policies& p) { p.loss_divisor = [](int64_t) { return int64_t{1}; }; }),
        FindingClass::kValueMismatch,
        "step 1 microbatch 0 backward output_layer gradient",
        {12, 13},
        "actual = 3 (num_microbatches) * reference"},
       {"loss_divided_twice",
        FourStages,
-       policy([](Policies& p) { p.loss_divisor = [](int64_t m) { return m * m; }; }),
+       Decide([](Policies& p) { p.loss_divisor = [](int64_t m) { return m * m; }; }),
        FindingClass::kValueMismatch,
        "step 1 microbatch 0 backward output_layer gradient",
        {12, 13},
        "actual = 1/3 (1/num_microbatches) * reference"},
       {"stage_local_layer_number",
        FourStages,
-       policy([](Policies& p) { p.pipeline.layer_number = [](int, int, int32_t) { return 0; }; }),
+       Decide([](Policies& p) { p.pipeline.layer_number = [](int, int, int32_t) { return 0; }; }),
        FindingClass::kMissingTensor,
        "step 0 init decoder.layers.0.input_layernorm.weight parameter",
        {4},
        "shown by a rank of pipeline stage 1"},
       {"reducer_before_the_last_microbatch", FourStages,
-       policy([](Policies& p) { p.data_parallel.after_microbatch = [](int m) { return m - 2; }; }),
+       Decide([](Policies& p) { p.data_parallel.after_microbatch = [](int m) { return m - 2; }; }),
        FindingClass::kValueMismatch, "step 1 finalize embedding.word_embeddings.weight main_grad",
-       both, "a reduction over dp is missing"},
+       FirstAndLastStage(), "a reduction over dp is missing"},
       {"a_backward_left_out",
        FourStages,
-       policy([](Policies& p) {
+       Decide([](Policies& p) {
          p.pipeline.runs_backward = [](int stage, int, int i) { return stage != 2 || i != 1; };
        }),
        FindingClass::kMissingTensor,
@@ -197,7 +213,7 @@ std::vector<Mistake> Mistakes() {
        "never shown"},
       {"a_new_mask_in_the_recomputation",
        Recomputing,
-       policy([](Policies& p) {
+       Decide([](Policies& p) {
          p.pipeline.recompute_mask_step = [](int32_t step) { return step + 1000; };
        }),
        FindingClass::kValueMismatch,
@@ -206,7 +222,7 @@ std::vector<Mistake> Mistakes() {
        ""},
       {"a_stage_advances_its_own_iterator",
        FourStages,
-       policy([](Policies& p) {
+       Decide([](Policies& p) {
          p.pipeline.batches_skipped = [](int stage, int, int i) {
            return stage == 1 && i == 1 ? 1 : 0;
          };
@@ -216,6 +232,14 @@ std::vector<Mistake> Mistakes() {
        {4, 5},
        ""},
   };
+}
+
+std::vector<Mistake> Mistakes() {
+  std::vector<Mistake> all;
+  for (const auto& part : {MessageMistakes(), TiedEmbeddingMistakes(), StepMistakes()}) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
 }
 
 class PipelineMistakeTest : public ::testing::TestWithParam<Mistake> {};
