@@ -29,11 +29,23 @@ std::optional<Formula> FitParts(const Evidence& evidence, const Number& actual,
       Formula formula;
       formula.text = "of squares: actual = reference" + Surplus(k, squares[0].name) +
                      Surplus(l, squares[1].name);
-      formula.axes = k > 1 && l == 1 ? "tp" : "";
       formula.cause = k > 1 ? "replicated parameters that count once per rank"
                             : "parameters that are left out, or count more than once";
       return formula;
     }
+  }
+  return std::nullopt;
+}
+
+std::optional<Formula> FitMultiple(const Evidence& evidence, const Number& actual,
+                                   const Number& squares) {
+  for (const NamedNumber& number : evidence.numbers) {
+    if (!(SquareRoot(number.value * squares) == actual)) continue;
+    Formula formula;
+    formula.text = fmt::format("of squares: actual = {} * reference", ToString(number));
+    formula.axes = number.axis;
+    formula.cause = "a sum of squares that is scaled, or counts ranks";
+    return formula;
   }
   return std::nullopt;
 }
@@ -76,6 +88,8 @@ std::optional<Formula> FitNorm(const Evidence& evidence, const std::vector<Named
   const RankPiece& piece = *evidence.PieceOfRank(wrong.front());
   if (piece.values.size() != 1 || !piece.values[0].exact()) return std::nullopt;
   if (auto formula = FitParts(evidence, piece.values[0], squares)) return formula;
+  const Number sum = squares[0].values[0] + squares[1].values[0];
+  if (auto formula = FitMultiple(evidence, piece.values[0], sum)) return formula;
   return FitGroups(evidence, piece.rank, piece.values[0]);
 }
 

@@ -9,8 +9,6 @@ WorldResult RunParallel(const Scenario& scenario, const ScenarioInputs& inputs, 
   WorldOptions options = scenario.world;
   options.size = scenario.config.parallel.world_size();
   World world(options);
-  const TrainInputs train = {scenario.config, mesh, inputs.parameters, inputs.batches,
-                             scenario.policies};
   return world.Run([&](Rank& rank) {
     std::unique_ptr<Communicator> decorated;
     Communicator* comm = &rank.comm();
@@ -23,6 +21,10 @@ WorldResult RunParallel(const Scenario& scenario, const ScenarioInputs& inputs, 
       watched = observer.watch(*comm);
       comm = watched.get();
     }
+    RunConfig config = scenario.config;
+    Policies policies = scenario.policies;
+    if (scenario.change_rank) scenario.change_rank(rank.global_rank(), config, policies);
+    const TrainInputs train = {config, mesh, inputs.parameters, inputs.batches, policies};
     TrainOnRank(rank, *comm, train, observer.probe_of(rank.global_rank()));
   });
 }

@@ -28,6 +28,9 @@ struct Scenario {
   ExactOptions exact;
   WorldOptions world;  // size is set from the configuration
   Policies policies;
+  // What one rank does otherwise than the others: its own copy of the configuration and of the
+  // policies. Empty: nothing.
+  std::function<void(int global_rank, RunConfig& config, Policies& policies)> change_rank;
   // Decorates one rank's communicator; empty: none. Called once per rank and run (a diagnosis runs
   // again).
   std::function<std::unique_ptr<Communicator>(Rank&, Communicator&)> decorate;

@@ -206,7 +206,7 @@ void AddKey(const Run& run, Verdict& all) {
 }
 
 // So many void runs in a row are no accident, but for a tiny prime.
-int64_t MostVoidRuns(uint64_t prime) { return prime < (uint64_t{1} << 20) ? 10000 : 3; }
+int64_t MostVoidRuns(uint64_t prime) { return prime < (uint64_t{1} << 20) ? 1000 : 3; }
 
 uint64_t PrimeOf(const Scenario& scenario) {
   switch (scenario.config.dtype) {

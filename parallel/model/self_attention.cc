@@ -85,7 +85,7 @@ RowParallelLinear::Output SelfAttention::Forward(const Pass& pass, const Tensor&
   query_tap_.ShowValue(env_, pass, q);
   key_tap_.ShowValue(env_, pass, k);
   saved.options = OptionsAt(pass);
-  saved.attention = AttentionForward(context, q, k, v, saved.options);
+  saved.attention = env_.policies().attention_forward(context, q, k, v, saved.options);
   const Tensor& out = saved.attention.out;
   const Tensor flat = out.View({out.dim(0), out.dim(1), -1});
   context_tap_.ShowValue(env_, pass, flat);

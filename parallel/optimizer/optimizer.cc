@@ -23,7 +23,8 @@ void Optimizer::Step(int64_t step, const Tensor& gradient_scale) {
   const TrainConfig& train = env_.config().train;
   for (State& state : states_) {
     Parameter& parameter = *state.parameter;
-    const double weight_decay = parameter.weight_decay ? train.weight_decay : 0;
+    const double weight_decay = env_.policies().weight_decay(
+        parameter.layout.tensor.name, parameter.weight_decay ? train.weight_decay : 0);
     if (train.optimizer == OptimizerKind::kAdam) {
       const AdamOptions options = {.lr = train.lr,
                                    .beta1 = train.adam_beta1,

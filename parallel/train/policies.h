@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/mesh.h"
+#include "kernels/attention.h"
 #include "kernels/reduce.h"
 #include "parallel/pipeline/schedule.h"
 
@@ -83,6 +84,15 @@ struct Policies {
       first_vocab_row = [](const std::string&, int tp_rank, int64_t rows_per_rank) {
         return tp_rank * rows_per_rank;
       };
+
+  // The attention operator.
+  std::function<AttentionForwardResult(const Context& context, const Tensor& q, const Tensor& k,
+                                       const Tensor& v, const AttentionOptions& options)>
+      attention_forward = AttentionForward;
+
+  // A parameter's weight decay, from what its kind has: 0 for norms and biases.
+  std::function<double(const std::string& parameter, double of_its_kind)> weight_decay =
+      [](const std::string&, double of_its_kind) { return of_its_kind; };
 
   // Gradient norm: whose elements count, and over which ranks their squares are summed.
   struct GradNorm {

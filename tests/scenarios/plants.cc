@@ -64,8 +64,11 @@ Group Reversed(const Group& group) {
 
 void ScaleInput(CollectiveCall& call, double factor) {
   call.input = call.input.Clone(Context{});
-  double* values = call.input.data<double>();
-  for (int64_t i = 0; i < call.input.elements(); ++i) values[i] *= factor;
+  DispatchScalar(call.input.dtype(), [&]<class T>() {
+    T* values = call.input.data<T>();
+    const T scale = ScalarTraits<T>::FromDouble(factor);
+    for (int64_t i = 0; i < call.input.elements(); ++i) values[i] *= scale;
+  });
 }
 
 MutationRule FirstResultAgain(CallPredicate predicate) {
@@ -81,8 +84,11 @@ MutationRule FirstResultAgain(CallPredicate predicate) {
 
 MutationRule AddToResult(CallPredicate predicate, double constant) {
   return ChangeResult(std::move(predicate), [constant](Tensor& output) {
-    double* values = output.data<double>();
-    for (int64_t i = 0; i < output.elements(); ++i) values[i] += constant;
+    DispatchScalar(output.dtype(), [&]<class T>() {
+      T* values = output.data<T>();
+      const T added = ScalarTraits<T>::FromDouble(constant);
+      for (int64_t i = 0; i < output.elements(); ++i) values[i] += added;
+    });
   });
 }
 
