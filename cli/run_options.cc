@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/mesh.h"
+#include "cli/exact_options.h"
 #include "cli/model_options.h"
 #include "cli/settings.h"
 #include "parallel/pipeline/stage_layout.h"
@@ -164,12 +165,14 @@ void ReadPipeline(const GivenArguments& given, RunConfig* config) {
 }
 
 // Microbatches of a data-parallel rank when no global batch size is given.
-int64_t DefaultMicrobatches(const ParallelConfig& parallel) {
-  if (parallel.virtual_stages == 1) return kMicrobatches;
+int64_t DefaultMicrobatches(const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  if (StageLayout(config).chunks() == 1) return kMicrobatches;
   return int64_t{2} * std::max(parallel.pp, parallel.microbatch_group_size);
 }
 
-void ReadTraining(const GivenArguments& given, const ParallelConfig& parallel, TrainConfig* train) {
+void ReadTraining(const GivenArguments& given, RunConfig* config) {
+  TrainConfig* train = &config->train;
   train->seed = Seed(given, "seed", train->seed);
   train->steps = Positive(given, "train-iters", train->steps);
   train->micro_batch_size = Positive(given, "micro-batch-size", train->micro_batch_size);
@@ -180,7 +183,8 @@ void ReadTraining(const GivenArguments& given, const ParallelConfig& parallel, T
   }
   train->global_batch_size =
       Positive(given, "global-batch-size",
-               train->micro_batch_size * parallel.dp * DefaultMicrobatches(parallel));
+               train->micro_batch_size * config->parallel.dp *
+                   (given.Has("global-batch-size") ? 1 : DefaultMicrobatches(*config)));
   train->calculate_per_token_loss = given.Flag("calculate-per-token-loss");
   const auto optimizer = given.Choice<OptimizerKind>(
       "optimizer", {{"adam", OptimizerKind::kAdam}, {"sgd", OptimizerKind::kSgd}});
@@ -214,10 +218,7 @@ void ReadProgram(const CommandLine& line, RunOptions* options) {
   options->plant = given.Text("plant").value_or("");
   options->json = line.json;
   options->timings = given.Flag("timings");
-  if (const std::optional<std::string> dtype = given.Text("dtype")) {
-    options->config.dtype =
-        *given.Choice<DType>("dtype", {{"f64", DType::kF64}, {"f32", DType::kF32}});
-  }
+  ReadExact(given, options->config.train.seed, &options->config.dtype, &options->exact);
   options->schedule_seed = Seed(given, "schedule-seed", 0);
   const auto random = given.Choice<bool>("policy", {{"round_robin", false}, {"random", true}});
   options->random_schedule = random.value_or(given.Has("schedule-seed"));
@@ -270,7 +271,7 @@ RunOptions MakeRunOptions(const CommandLine& line) {
   ReadLayout(line, &options.config.parallel, &options.notes);
   ReadModel(given, options.config.parallel.tp, &options.config.model, &options.notes);
   ReadPipeline(given, &options.config);
-  ReadTraining(given, options.config.parallel, &options.config.train);
+  ReadTraining(given, &options.config);
   ReadProgram(line, &options);
   Validate(options.config);
   ScheduleConfigOf(options.config);          // refuses an illegal pipeline
