@@ -49,7 +49,9 @@ const std::vector<Section>& Layout() {
        {
            {"data", "", "FILE", "any file: its bytes, modulo the vocabulary, are the tokens"},
            {"config", "", "FILE.toml", "the same arguments in a file; the command line wins"},
-           {"dtype", "", "f64|f32", "what the ranks compute in"},
+           {"dtype", "", "f64|f32|exact", "what the ranks compute in; exact: a prime field"},
+           {"prime", "", "m61|p50|N", "of --dtype exact: 2^61 - 1, about 2^50, or any below 2^31"},
+           {"keys", "", "N", "independent runs of --dtype exact"},
            {"policy", "", "round_robin|random", "which rank runs next"},
            {"schedule-seed", "", "N", "seed of --policy random; implies it"},
            {"on-mismatch", "", "stop|continue",

@@ -45,6 +45,15 @@ const std::vector<Command>& Commands() {
        "  plumbline layout --tp 2 --dp 2 --param "
        "decoder.layers.0.self_attention.linear_qkv.weight"},
       {"schedule", kScheduleSummary, ""},
+      {"gradcheck", "Check the reference's own gradients against derivatives of its forward",
+       "Examples:\n"
+       "  plumbline gradcheck --dtype exact\n"
+       "  plumbline gradcheck --swiglu --normalization RMSNorm --position-embedding-type rope\n\n"
+       "For each parameter tensor and a random direction v the derivative of the step's loss along "
+       "v, "
+       "by dual numbers, must be the inner product of gradient and v: within 1e-12 in f64, and "
+       "equal in --dtype exact. The model is that of verify. Exit status: 0 pass, 1 a tensor "
+       "differs, 2 error."},
       {"golden", "Run the reference on golden files and print how far it is from them",
        "Example:\n"
        "  plumbline golden tests/golden/llama_gqa_swiglu.safetensors\n\n"
@@ -230,7 +239,7 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
   }
   CLI::App app(command->summary, "plumbline " + line.command);
   app.footer(command->examples);
-  if (line.command == "verify") {
+  if (line.command == "verify" || line.command == "gradcheck") {
     ParseRun(app, words, &line);
   } else if (line.command == "layout") {
     app.add_option("--param", line.parameters,

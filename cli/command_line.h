@@ -11,10 +11,10 @@
 namespace plumbline {
 
 struct CommandLine {
-  std::string command;  // "verify", "layout", "schedule", "golden", "plants", "arguments"
+  std::string command;  // "verify", "gradcheck", "layout", "schedule", "golden", "plants", "arguments"
   std::string help;     // what to print instead of running it: help, version
 
-  GivenArguments given;                 // verify, layout: with what --config adds
+  GivenArguments given;                 // verify, gradcheck, layout: with what --config adds
   int64_t launcher_world_size = 0;      // of a pasted launch line; 0: not said
   std::vector<std::string> parameters;  // layout: --param
   std::vector<std::string> files;       // golden

@@ -20,6 +20,7 @@ int Dispatch(const CommandLine& line, const Console& console) {
   if (line.command == "verify") return RunVerify(line, console);
   if (line.command == "layout") return RunLayout(line, console);
   if (line.command == "schedule") return RunSchedule(line.words, console);
+  if (line.command == "gradcheck") return RunGradcheck(line, console);
   if (line.command == "golden") return RunGolden(line, console);
   if (line.command == "plants") return RunPlants(console);
   return RunArguments(console);

@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "cli/command_line.h"
 #include "cli/settings.h"
+#include "scenarios/scenario.h"
 
 namespace plumbline {
 
@@ -16,6 +17,7 @@ struct RunOptions {
   RunConfig config;
   std::string data;   // as given; empty: bytes drawn from the seed
   std::string plant;  // empty: none
+  ExactOptions exact;
   bool random_schedule = false;
   uint64_t schedule_seed = 0;
   bool continue_on_mismatch = false;

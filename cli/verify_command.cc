@@ -21,19 +21,10 @@ namespace {
 // Enough that no step of a usual run sees a sample twice.
 constexpr int64_t kDrawnBytes = int64_t{1} << 16;
 
-std::vector<uint8_t> TokenBytes(const RunOptions& options) {
-  if (!options.data.empty()) return ReadFile("--data", options.data);
-  const RandomStream stream = DataStream(options.config.train.seed, "text");
-  std::vector<uint8_t> bytes;
-  for (int64_t i = 0; i < kDrawnBytes; ++i) {
-    bytes.push_back(static_cast<uint8_t>(stream.Bits(static_cast<uint64_t>(i)) >> 56));
-  }
-  return bytes;
-}
-
 Scenario MakeScenario(const RunOptions& options) {
   Scenario scenario;
   scenario.config = options.config;
+  scenario.exact = options.exact;
   scenario.world.policy =
       options.random_schedule ? SchedulePolicy::kRandom : SchedulePolicy::kRoundRobin;
   scenario.world.seed = options.schedule_seed;
@@ -47,9 +38,19 @@ Scenario MakeScenario(const RunOptions& options) {
 
 }  // namespace
 
+std::vector<uint8_t> DataOf(const RunOptions& options) {
+  if (!options.data.empty()) return ReadFile("--data", options.data);
+  const RandomStream stream = DataStream(options.config.train.seed, "text");
+  std::vector<uint8_t> bytes;
+  for (int64_t i = 0; i < kDrawnBytes; ++i) {
+    bytes.push_back(static_cast<uint8_t>(stream.Bits(static_cast<uint64_t>(i)) >> 56));
+  }
+  return bytes;
+}
+
 int RunVerify(const CommandLine& line, const Console& console) {
   const RunOptions options = MakeRunOptions(line);
-  std::vector<uint8_t> bytes = TokenBytes(options);
+  std::vector<uint8_t> bytes = DataOf(options);
   const int64_t data_bytes = static_cast<int64_t>(bytes.size());
   Scenario scenario = MakeScenario(options);
   const SeededParameters parameters(options.config.model, options.config.train.seed);

@@ -101,6 +101,12 @@ std::string VerdictJson(const RunOptions& options, int64_t data_bytes, const Ver
       {"more_findings", verdict.more_findings},
       {"repeat", options.repeat},
   };
+  if (verdict.exact) {
+    json["exact"] = {
+        {"prime", verdict.exact->prime},         {"keys", verdict.exact->keys},
+        {"void_runs", verdict.exact->void_runs}, {"values", verdict.exact->values},
+        {"unequal", verdict.exact->unequal},     {"false_equality", verdict.exact->false_equality}};
+  }
   if (wall_seconds.has_value()) json["timings"] = {{"wall_seconds", *wall_seconds}};
   // A path need not be UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -125,7 +125,29 @@ std::string LaterFindingsText(const std::vector<Finding>& findings) {
   return text;
 }
 
+// In a field there is nothing between equal and not.
+std::string ExactTable(const Verdict& verdict) {
+  std::vector<std::vector<std::string>> rows = {
+      {"quantity", "tensors", "values", "unequal", "where most are"}};
+  for (const ComparedQuantity& compared : verdict.compared) {
+    const bool any = compared.worst != 0;
+    rows.push_back({compared.quantity, fmt::format("{}", compared.tensors),
+                    fmt::format("{}", compared.values), fmt::format("{}", compared.worst),
+                    any ? ToString(compared.worst_site) : "all are equal"});
+  }
+  return FormatTable(rows, {1, 2, 3});
+}
+
+std::string ExactText(const ExactVerdict& exact) {
+  std::string text = fmt::format("{}, p = {}", Plural(exact.keys, "key"), exact.prime);
+  if (exact.void_runs > 0) {
+    text += fmt::format(", {} void (divided by 0) and repeated", Plural(exact.void_runs, "run"));
+  }
+  return text;
+}
+
 std::string ComparedTable(const Verdict& verdict) {
+  if (verdict.exact) return ExactTable(verdict);
   std::vector<std::vector<std::string>> rows = {
       {"quantity", "tensors", "values", "worst", "bound", "where it is worst"}};
   for (const ComparedQuantity& compared : verdict.compared) {
@@ -170,6 +192,14 @@ std::string VerdictText(const Console& console, const RunOptions& options, const
   if (!verdict.findings.empty()) text += FirstFindingText(console, verdict.findings[0]) + "\n";
   if (verdict.findings.size() > 1) text += LaterFindingsText(verdict.findings) + "\n";
   const int ranks = options.config.parallel.world_size();
+  if (verdict.pass && verdict.exact) {
+    return text + fmt::format(
+                      "{}  all {} values on {} equal ({}; chance that a wrong program "
+                      "looks equal at most {:.1e})\n",
+                      Paint(console, Colour::kGreen, "PASS"), verdict.exact->values,
+                      Plural(ranks, "rank"), ExactText(*verdict.exact),
+                      verdict.exact->false_equality);
+  }
   if (verdict.pass) {
     int64_t tensors = 0;
     for (const ComparedQuantity& compared : verdict.compared) tensors += compared.tensors;
@@ -181,6 +211,10 @@ std::string VerdictText(const Console& console, const RunOptions& options, const
   text += fmt::format("{}  {}", Paint(console, Colour::kRed, "FAIL"), Plural(count, "finding"));
   if (verdict.more_findings > 0) {
     text += fmt::format(", the first {} of them listed (--max-findings)", verdict.findings.size());
+  }
+  if (verdict.exact) {
+    text += fmt::format("; {} of {} values unequal ({})", verdict.exact->unequal,
+                        verdict.exact->values, ExactText(*verdict.exact));
   }
   if (!verdict.completed) text += "; the run ended before its last step";
   return text + "\n";
