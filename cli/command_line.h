@@ -11,7 +11,8 @@
 namespace plumbline {
 
 struct CommandLine {
-  std::string command;  // "verify", "gradcheck", "layout", "schedule", "golden", "plants", "arguments"
+  // "verify", "gradcheck", "layout", "schedule", "golden", "plants", "arguments"
+  std::string command;
   std::string help;     // what to print instead of running it: help, version
 
   GivenArguments given;                 // verify, gradcheck, layout: with what --config adds
