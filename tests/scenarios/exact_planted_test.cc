@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <ostream>
 #include <string>
 
 #include "scenarios/verify.h"
@@ -38,8 +37,6 @@ const std::map<std::string, Otherwise>& Differences() {
   };
   return differences;
 }
-
-void PrintTo(const PlantedRow& row, std::ostream* out) { *out << row.name; }
 
 class ExactPlantedTest : public ::testing::TestWithParam<PlantedRow> {};
 

@@ -47,7 +47,9 @@ double LargestDistance() {
     smallest = std::min(smallest, distance);
   }
   // In a field each draw tells: none was equal by chance.
-  if (std::is_same_v<T, M61>) EXPECT_EQ(smallest, largest);
+  if (std::is_same_v<T, M61>) {
+    EXPECT_EQ(smallest, largest);
+  }
   return largest;
 }
 

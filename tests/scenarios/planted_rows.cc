@@ -417,6 +417,8 @@ std::vector<PlantedRow> DisagreementRows() {
 
 }  // namespace
 
+void PrintTo(const PlantedRow& row, std::ostream* out) { *out << row.name; }
+
 std::vector<PlantedRow> AllPlantedRows() {
   std::vector<PlantedRow> all;
   for (const auto& some : {GradientPolicyRows(), LayerPolicyRows(), NormPolicyRows(), DroppedRows(),

@@ -3,6 +3,7 @@
 #define PLUMBLINE_TESTS_SCENARIOS_PLANTED_ROWS_H_
 
 #include <cstddef>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct PlantedRow {
   std::string group;
   std::string formula;  // a part of it; empty: none is expected
 };
+
+// For GoogleTest.
+void PrintTo(const PlantedRow& row, std::ostream* out);
 
 std::vector<PlantedRow> AllPlantedRows();
 

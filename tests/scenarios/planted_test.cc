@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <ostream>
-
 #include "scenarios/verify.h"
 #include "tests/scenarios/planted_rows.h"
 
@@ -11,8 +9,6 @@ namespace plumbline {
 namespace {
 
 using ::testing::HasSubstr;
-
-void PrintTo(const PlantedRow& row, std::ostream* out) { *out << row.name; }
 
 class PlantedTest : public ::testing::TestWithParam<PlantedRow> {};
 
