@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "base/field.h"
 #include "base/scalar.h"
 #include "oracle/matrix.h"
 
@@ -26,6 +27,21 @@ struct AdamWRule {
   int64_t step = 1;
 };
 
+namespace internal {
+
+// x / n for many x: over a field, where division is slow and exact, the inverse is taken once.
+template <class T>
+auto DivisionBy(const T& n) {
+  if constexpr (kIsField<T>) {
+    const T inverse = ScalarTraits<T>::FromInt(1) / n;
+    return [inverse](const T& x) { return x * inverse; };
+  } else {
+    return [n](const T& x) { return x / n; };
+  }
+}
+
+}  // namespace internal
+
 template <class T>
 void AdamWStep(const AdamWRule& rule, const Matrix<T>& gradient, Matrix<T>& parameter,
                Matrix<T>& exp_avg, Matrix<T>& exp_avg_sq) {
@@ -36,8 +52,8 @@ void AdamWStep(const AdamWRule& rule, const Matrix<T>& gradient, Matrix<T>& para
   const T b1 = Scalar::FromDouble(rule.beta1);
   const T b2 = Scalar::FromDouble(rule.beta2);
   const T eps = Scalar::FromDouble(rule.eps);
-  const T correction1 = one - PowInt(b1, rule.step);
-  const T correction2 = one - PowInt(b2, rule.step);
+  const auto corrected1 = internal::DivisionBy<T>(one - PowInt(b1, rule.step));
+  const auto corrected2 = internal::DivisionBy<T>(one - PowInt(b2, rule.step));
   for (Eigen::Index i = 0; i < parameter.size(); ++i) {
     const T g = gradient.data()[i];
     T& p = parameter.data()[i];
@@ -46,7 +62,7 @@ void AdamWStep(const AdamWRule& rule, const Matrix<T>& gradient, Matrix<T>& para
     p = p - decay * p;
     m = b1 * m + (one - b1) * g;
     v = b2 * v + (one - b2) * g * g;
-    p = p - lr * (m / correction1) / (Scalar::Sqrt(v / correction2) + eps);
+    p = p - lr * corrected1(m) / (Scalar::Sqrt(corrected2(v)) + eps);
   }
 }
 

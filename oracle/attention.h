@@ -19,6 +19,7 @@
 #include "base/scalar.h"
 #include "oracle/dropout.h"
 #include "oracle/matrix.h"
+#include "oracle/product.h"
 #include "oracle/softmax.h"
 
 namespace plumbline {
@@ -79,8 +80,9 @@ Matrix<T> AttentionForward(const AttentionShape& shape, const Matrix<T>& q, cons
   for (int64_t b = 0; b < shape.batch; ++b) {
     for (int64_t head = 0; head < shape.heads; ++head) {
       const int64_t group = head / heads_per_group;
-      Matrix<T> p =
-          internal::Head(q, shape, b, head) * internal::Head(k, shape, b, group).transpose();
+      Matrix<T> p;
+      SetProduct(p, internal::Head(q, shape, b, head),
+                 internal::Head(k, shape, b, group).transpose());
       p *= scale;
       for (Eigen::Index query = 0; query < p.rows(); ++query) {
         const int64_t first = shape.first_key[static_cast<size_t>(b)][static_cast<size_t>(query)];
@@ -90,9 +92,9 @@ Matrix<T> AttentionForward(const AttentionShape& shape, const Matrix<T>& q, cons
       }
       saved.probabilities.push_back(std::move(p));
       const size_t index = saved.probabilities.size() - 1;
-      internal::Head(out, shape, b, head).noalias() =
-          internal::Dropped(shape, saved.keep, index, saved.probabilities[index]) *
-          internal::Head(v, shape, b, group);
+      SetProduct(internal::Head(out, shape, b, head),
+                 internal::Dropped(shape, saved.keep, index, saved.probabilities[index]),
+                 internal::Head(v, shape, b, group));
     }
   }
   return out;
@@ -122,18 +124,19 @@ AttentionGradients<T> AttentionBackward(const AttentionShape& shape, const Matri
       const auto do_head = internal::Head(dout, shape, b, head);
 
       const Matrix<T> m = internal::Dropped(shape, saved.keep, index, p);
-      internal::Head(gradients.dv, shape, b, group).noalias() += m.transpose() * do_head;
+      AddProduct(internal::Head(gradients.dv, shape, b, group), m.transpose(), do_head);
 
-      Matrix<T> dz = do_head * internal::Head(v, shape, b, group).transpose();  // dM at first
+      Matrix<T> dz;
+      SetProduct(dz, do_head, internal::Head(v, shape, b, group).transpose());  // dM at first
       dz = internal::Dropped(shape, saved.keep, index, std::move(dz));          // then dP
       for (Eigen::Index query = 0; query < dz.rows(); ++query) {
         const T sum = p.row(query).cwiseProduct(dz.row(query)).sum();
         dz.row(query).array() = p.row(query).array() * (dz.row(query).array() - sum) * scale;
       }
-      internal::Head(gradients.dq, shape, b, head).noalias() =
-          dz * internal::Head(k, shape, b, group);
-      internal::Head(gradients.dk, shape, b, group).noalias() +=
-          dz.transpose() * internal::Head(q, shape, b, head);
+      SetProduct(internal::Head(gradients.dq, shape, b, head), dz,
+                 internal::Head(k, shape, b, group));
+      AddProduct(internal::Head(gradients.dk, shape, b, group), dz.transpose(),
+                 internal::Head(q, shape, b, head));
     }
   }
   return gradients;

@@ -8,13 +8,14 @@
 #define PLUMBLINE_ORACLE_LINEAR_H_
 
 #include "oracle/matrix.h"
+#include "oracle/product.h"
 
 namespace plumbline {
 
 template <class T>
 Matrix<T> LinearForward(const Matrix<T>& x, const Matrix<T>& weight, const Matrix<T>& bias) {
   Matrix<T> y(x.rows(), weight.rows());
-  y.noalias() = x * weight.transpose();
+  SetProduct(y, x, weight.transpose());
   if (bias.size() != 0) y.rowwise() += bias.row(0);
   return y;
 }
@@ -23,10 +24,10 @@ Matrix<T> LinearForward(const Matrix<T>& x, const Matrix<T>& weight, const Matri
 template <class T>
 Matrix<T> LinearBackward(const Matrix<T>& dy, const Matrix<T>& x, const Matrix<T>& weight,
                          Matrix<T>& dweight, Matrix<T>& dbias) {
-  dweight.noalias() += dy.transpose() * x;
+  AddProduct(dweight, dy.transpose(), x);
   if (dbias.size() != 0) dbias.row(0) += dy.colwise().sum();
   Matrix<T> dx(x.rows(), x.cols());
-  dx.noalias() = dy * weight;
+  SetProduct(dx, dy, weight);
   return dx;
 }
 
