@@ -25,16 +25,11 @@ void PrintTo(const Case& one, std::ostream* out) {
   *out << one.model.name << "/" << NameOf(one.layout) << "/" << one.keys << " keys";
 }
 
-// Layouts of up to two ranks run on 8 keys each; the others share 8 keys out, so that each model
-// sees every key on several of its layouts.
+// Every layout runs on 8 keys.
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
   for (const NamedModel& model : NamedModels()) {
-    uint64_t cell = 0;
-    const auto add = [&](const Layout& layout) {
-      const bool small = layout.tp * layout.dp <= 2;
-      cases.push_back({model, layout, small ? 8 : 1, 1 + cell++ % 8});
-    };
+    const auto add = [&](const Layout& layout) { cases.push_back({model, layout, 8, 1}); };
     for (Layout layout : LayoutsUpTo8()) {
       add(layout);
       if (model.model.num_query_groups >= layout.tp) continue;
