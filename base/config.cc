@@ -277,6 +277,9 @@ std::string_view Name(VocabPadding value) { return Lookup<2>({"masked", "megatro
 std::string_view Name(GqaPolicy value) { return Lookup<2>({"gather_qkv", "replicate_kv"}, value); }
 std::string_view Name(OptimizerKind value) { return Lookup<2>({"adam", "sgd"}, value); }
 std::string_view Name(RecomputeGranularity value) { return Lookup<2>({"none", "full"}, value); }
+std::string_view Name(ShardingStrategy value) {
+  return Lookup<4>({"no_shard", "optim", "optim_grads", "optim_grads_params"}, value);
+}
 
 int64_t PaddedVocabSize(int64_t vocab_size, int tp) {
   const int64_t multiple = int64_t{128} * tp;

@@ -26,6 +26,9 @@ enum class OptimizerKind : uint8_t { kAdam, kSgd };
 // What a forward keeps for its backward. `kFull`: the input of each layer alone; the rest is
 // computed again, layer by layer, when the backward gets there.
 enum class RecomputeGranularity : uint8_t { kNone, kFull };
+// Which states of a parameter the data-parallel ranks share out between them, by Megatron-FSDP's
+// names: none; master weights and moments; gradients too; the weights too.
+enum class ShardingStrategy : uint8_t { kNoShard, kOptim, kOptimGrads, kOptimGradsParams };
 
 std::string_view Name(Normalization value);
 std::string_view Name(Activation value);
@@ -35,6 +38,7 @@ std::string_view Name(VocabPadding value);
 std::string_view Name(GqaPolicy value);
 std::string_view Name(OptimizerKind value);
 std::string_view Name(RecomputeGranularity value);
+std::string_view Name(ShardingStrategy value);
 
 // A GPT. Field names are Megatron-Core's.
 struct TransformerConfig {
@@ -113,6 +117,24 @@ struct TrainConfig {
   int64_t global_microbatches() const { return global_batch_size / micro_batch_size; }
 };
 
+// Megatron-Core's DistributedDataParallelConfig, by its names.
+struct DataParallelConfig {
+  // Gradients live in contiguous buffers that are reduced bucket by bucket; off: one all_reduce per
+  // parameter, and nothing below applies.
+  bool gradient_buffers = false;
+  ShardingStrategy sharding_strategy = ShardingStrategy::kNoShard;
+  bool overlap_grad_reduce = false;
+  bool overlap_param_gather = false;
+  int64_t bucket_size = 0;  // elements; 0: max(40,000,000, 1,000,000 * dp), Megatron's default
+  bool average_in_collective = false;
+  bool pad_buckets_for_high_nccl_busbw = false;
+  int num_distributed_optimizer_instances = 1;
+  // Of bf16 and fp16 runs: main gradients in the parameters' dtype instead of fp32.
+  bool grads_in_param_dtype = false;
+
+  bool use_distributed_optimizer() const { return sharding_strategy != ShardingStrategy::kNoShard; }
+};
+
 struct ParallelConfig {
   int tp = 1;
   int cp = 1;
@@ -133,6 +155,8 @@ struct ParallelConfig {
   int64_t decoder_last_pipeline_num_layers = 0;
   RecomputeGranularity recompute_granularity = RecomputeGranularity::kNone;
 
+  DataParallelConfig data;
+
   int world_size() const { return tp * cp * dp * pp; }
   int expert_tp() const { return etp == 0 ? tp : etp; }
 };
@@ -148,6 +172,12 @@ struct RunConfig {
   DType dtype = DType::kF64;
 
   int64_t num_microbatches() const { return train.global_microbatches() / parallel.dp; }
+  // Of master weights and moments: fp32 where `dtype` is bf16 or fp16.
+  DType main_dtype() const {
+    return dtype == DType::kBF16 || dtype == DType::kF16 ? DType::kF32 : dtype;
+  }
+  // Of main gradients.
+  DType grad_dtype() const { return parallel.data.grads_in_param_dtype ? dtype : main_dtype(); }
 };
 
 // Throws InvalidArgument with the rule that a combination breaks, named as Megatron names its
