@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "base/data_parallel_rules.h"
 #include "base/error.h"
 
 namespace plumbline {
@@ -155,6 +156,10 @@ void CheckWorld(const ParallelConfig& parallel) {
        {"--decoder-first-pipeline-num-layers", parallel.decoder_first_pipeline_num_layers},
        {"--decoder-last-pipeline-num-layers", parallel.decoder_last_pipeline_num_layers}},
       0, kMaxSize);
+  CheckAtLeast({{"--num-distributed-optimizer-instances",
+                 parallel.data.num_distributed_optimizer_instances}},
+               1, kMaxWorldSize);
+  CheckAtLeast({{"--ddp-bucket-size", parallel.data.bucket_size}}, 0, kMaxSamples);
   int64_t ranks = 1;
   for (int64_t extent : {parallel.tp, parallel.cp, parallel.dp, parallel.pp}) {
     ranks *= extent;
@@ -291,6 +296,7 @@ void Validate(const RunConfig& config) {
   CheckTrain(config.train);
   CheckWorld(config.parallel);
   CheckLayout(config);
+  CheckDataParallel(config);
   CheckMemory(config);
   if (config.dtype != DType::kF64 && config.dtype != DType::kF32 && !IsExact(config.dtype)) {
     throw InvalidArgument("--dtype {}: expected f64, f32 or a field", Name(config.dtype));
