@@ -292,14 +292,19 @@ int64_t PaddedVocabSize(int64_t vocab_size, int tp) {
 }
 
 void Validate(const RunConfig& config) {
+  ValidateDescription(config);
+  CheckMemory(config);
+}
+
+void ValidateDescription(const RunConfig& config) {
   CheckModel(config.model);
   CheckTrain(config.train);
   CheckWorld(config.parallel);
   CheckLayout(config);
   CheckDataParallel(config);
-  CheckMemory(config);
-  if (config.dtype != DType::kF64 && config.dtype != DType::kF32 && !IsExact(config.dtype)) {
-    throw InvalidArgument("--dtype {}: expected f64, f32 or a field", Name(config.dtype));
+  if (config.dtype == DType::kI64) {
+    throw InvalidArgument("--dtype {}: expected f64, f32, bf16, f16 or a field",
+                          Name(config.dtype));
   }
 }
 

@@ -183,6 +183,8 @@ struct RunConfig {
 // Throws InvalidArgument with the rule that a combination breaks, named as Megatron names its
 // flags.
 void Validate(const RunConfig& config);
+// The same for what is only described, and never allocated: at any size.
+void ValidateDescription(const RunConfig& config);
 
 }  // namespace plumbline
 

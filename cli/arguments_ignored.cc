@@ -224,16 +224,15 @@ std::vector<Block> Data() {
 }
 
 std::vector<Block> Precision() {
-  const char* const low = "acts only with --fp16 or --bf16";
+  const char* const low = "sums and softmax are in fp32 whatever the dtype";
   const char* const eight = "acts only with --fp8-format or --fp4-format";
   const char* const schedule = "acts only with a learning rate that decays";
   return {
       {low,
        Arity::kNone,
-       {"grad-reduce-in-bf16", "attention-softmax-in-fp32", "accumulate-allreduce-grads-in-fp32",
-        "fp32-residual-connection", "fp16-lm-cross-entropy",
-        "disable-bf16-reduced-precision-matmul", "no-query-key-layer-scaling"}},
-      {low,
+       {"attention-softmax-in-fp32", "disable-bf16-reduced-precision-matmul",
+        "no-query-key-layer-scaling"}},
+      {"acts only with a loss scale, which --fp16 here has not",
        Arity::kOne,
        {"initial-loss-scale", "min-loss-scale", "loss-scale-window", "hysteresis"}},
       {eight,
@@ -261,7 +260,7 @@ std::vector<Block> Precision() {
 
 std::vector<Block> Parallelism() {
   const char* const pipeline = "acts only with --pipeline-model-parallel-size above 1";
-  const char* const sharded = "acts only with --use-distributed-optimizer or --use-megatron-fsdp";
+  const char* const sharded = "how --use-megatron-fsdp uses its memory";
   const char* const context = "acts only with --context-parallel-size above 1";
   const char* const recompute = "with --recompute-granularity full nothing but the order of work";
   const char* const offload = "acts only with --optimizer-cpu-offload";
@@ -270,12 +269,9 @@ std::vector<Block> Parallelism() {
        Arity::kNone,
        {"overlap-p2p-communication-warmup-flush", "no-align-grad-reduce", "no-align-param-gather"}},
       {"acts only with --defer-embedding-wgrad-compute", Arity::kOne, {"wgrad-deferral-limit"}},
-      {sharded,
-       Arity::kNone,
-       {"fsdp-double-buffer", "enable-full-sharding-in-hsdp",
-        "torch-fsdp2-no-reshard-after-forward", "ddp-pad-buckets-for-high-nccl-busbw"}},
+      {sharded, Arity::kNone, {"fsdp-double-buffer"}},
       {sharded, Arity::kOne, {"suggested-communication-unit-size"}},
-      {"acts only with low precision", Arity::kNone, {"ddp-reduce-scatter-with-fp32-accumulation"}},
+      {"acts only with --use-torch-fsdp2", Arity::kNone, {"torch-fsdp2-no-reshard-after-forward"}},
       {context, Arity::kSome, {"cp-comm-type", "hierarchical-context-parallel-sizes"}},
       {recompute, Arity::kNone, {"distribute-saved-activations"}},
       {recompute, Arity::kOne, {"recompute-method", "recompute-num-layers"}},

@@ -49,7 +49,8 @@ const std::vector<Section>& Layout() {
        {
            {"data", "", "FILE", "any file: its bytes, modulo the vocabulary, are the tokens"},
            {"config", "", "FILE.toml", "the same arguments in a file; the command line wins"},
-           {"dtype", "", "f64|f32|exact", "what the ranks compute in; exact: a prime field"},
+           {"dtype", "", "f64|f32|bf16|f16|exact",
+            "what the ranks compute in; exact: a prime field (ours)"},
            {"prime", "", "m61|p50|N", "of --dtype exact: 2^61 - 1, about 2^50, or any below 2^31"},
            {"keys", "", "N", "independent runs of --dtype exact"},
            {"policy", "", "round_robin|random", "which rank runs next"},
@@ -60,6 +61,39 @@ const std::vector<Section>& Layout() {
            {"max-findings", "", "N", "how many findings are listed"},
            {"json", "", "", "one JSON object instead of text (docs/json.md)"},
            {"timings", "", "", "add wall times, which differ from run to run"},
+       }},
+  };
+  return sections;
+}
+
+const std::vector<Section>& DataParallelism() {
+  static const std::vector<Section> sections = {
+      {"Data parallelism",
+       {
+           {"use-distributed-optimizer", "", "",
+            "share master weights and moments out over data-parallel ranks"},
+           {"overlap-grad-reduce", "", "",
+            "reduce gradients bucket by bucket, while the backward goes on"},
+           {"overlap-param-gather", "", "",
+            "gather updated weights bucket by bucket, while the next forward goes on"},
+           {"ddp-bucket-size", "", "N", "elements of a bucket; max(40000000, 1000000 * dp)"},
+           {"ddp-num-buckets", "", "N", "buckets of a rank, instead of their size"},
+           {"ddp-average-in-collective", "", "", "divide in the collective, not before it"},
+           {"ddp-pad-buckets-for-high-nccl-busbw", "", "", "bucket ends at multiples of 2^16"},
+           {"num-distributed-optimizer-instances", "", "N",
+            "sets of ranks that share the optimizer's state out, each all of it; 1"},
+           {"use-megatron-fsdp", "use-custom-fsdp", "",
+            "share out what --data-parallel-sharding-strategy says"},
+           {"data-parallel-sharding-strategy", "", "NAME",
+            "no_shard|optim|optim_grads|optim_grads_params"},
+       }},
+      {"Precision",
+       {
+           {"bf16", "", "", "weights and activations in bf16, master weights and moments in fp32"},
+           {"fp16", "", "", "the same in fp16; without loss scaling"},
+           {"accumulate-allreduce-grads-in-fp32", "", "",
+            "main gradients in fp32; with --bf16 without saying so"},
+           {"grad-reduce-in-bf16", "", "", "main gradients in bf16"},
        }},
   };
   return sections;
@@ -148,7 +182,7 @@ const std::vector<Section>& Training() {
 
 std::vector<Argument> ModelledArguments() {
   std::vector<Argument> arguments;
-  for (const std::vector<Section>& part : {Layout(), Model(), Training()}) {
+  for (const std::vector<Section>& part : {Layout(), DataParallelism(), Model(), Training()}) {
     for (const Section& section : part) {
       for (const Row& row : section.rows) {
         Argument argument;

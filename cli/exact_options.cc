@@ -31,8 +31,11 @@ DType FieldOf(const GivenArguments& given, ExactOptions* exact) {
 void ReadExact(const GivenArguments& given, uint64_t seed, DType* dtype, ExactOptions* exact) {
   exact->seed = seed;
   if (given.Has("dtype")) {
-    *dtype = *given.Choice<DType>(
-        "dtype", {{"f64", DType::kF64}, {"f32", DType::kF32}, {"exact", DType::kM61}});
+    *dtype = *given.Choice<DType>("dtype", {{"f64", DType::kF64},
+                                            {"f32", DType::kF32},
+                                            {"bf16", DType::kBF16},
+                                            {"f16", DType::kF16},
+                                            {"exact", DType::kM61}});
   }
   if (!IsExact(*dtype)) {
     for (const char* name : {"prime", "keys"}) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/mesh.h"
+#include "cli/data_parallel_options.h"
 #include "cli/exact_options.h"
 #include "cli/model_options.h"
 #include "cli/settings.h"
@@ -219,6 +220,7 @@ void ReadProgram(const CommandLine& line, RunOptions* options) {
   options->json = line.json;
   options->timings = given.Flag("timings");
   ReadExact(given, options->config.train.seed, &options->config.dtype, &options->exact);
+  ReadLowPrecision(given, &options->config.dtype);
   options->schedule_seed = Seed(given, "schedule-seed", 0);
   const auto random = given.Choice<bool>("policy", {{"round_robin", false}, {"random", true}});
   options->random_schedule = random.value_or(given.Has("schedule-seed"));
@@ -273,12 +275,33 @@ RunOptions MakeRunOptions(const CommandLine& line) {
   ReadPipeline(given, &options.config);
   ReadTraining(given, &options.config);
   ReadProgram(line, &options);
+  ReadDataParallel(given, &options.config, &options.notes);
   Validate(options.config);
   ScheduleConfigOf(options.config);          // refuses an illegal pipeline
   const Mesh mesh(options.config.parallel);  // refuses a wrong order
   options.settings = DescribeSettings(options.config, given);
   options.repeat = RepeatLine(options.config, given);
   return options;
+}
+
+RunConfig MakeDescribedConfig(const CommandLine& line, std::vector<std::string>* notes) {
+  const GivenArguments& given = line.given;
+  Refuse(given, {"context-parallel-size"});
+  RunConfig config = FixtureConfig();
+  ReadLayout(line, &config.parallel, notes);
+  Positive(given, "context-parallel-size", 1);
+  given.ReadInteger("context-parallel-size", &config.parallel.cp);
+  ReadModel(given, config.parallel.tp, &config.model, notes);
+  ReadPipeline(given, &config);
+  ReadTraining(given, &config);
+  ExactOptions exact;
+  ReadExact(given, config.train.seed, &config.dtype, &exact);
+  ReadLowPrecision(given, &config.dtype);
+  ReadDataParallel(given, &config, notes);
+  config.parallel.data.gradient_buffers = true;
+  ValidateDescription(config);
+  ScheduleConfigOf(config);
+  return config;
 }
 
 RunConfig MakeLayoutConfig(const CommandLine& line) {

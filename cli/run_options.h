@@ -40,6 +40,10 @@ RunConfig FixtureConfig();
 // combination breaks.
 RunOptions MakeRunOptions(const CommandLine& line);
 
+// For commands that describe a run and do not make it: of any size, with context-parallel ranks,
+// and with gradient buffers in any case.
+RunConfig MakeDescribedConfig(const CommandLine& line, std::vector<std::string>* notes);
+
 // For `layout`: the same, but every axis of the mesh is allowed and defaults to 1.
 RunConfig MakeLayoutConfig(const CommandLine& line);
 

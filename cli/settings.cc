@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "parallel/data/buffer_layout.h"
+
 namespace plumbline {
 namespace {
 
@@ -34,6 +36,23 @@ std::vector<Setting> LayoutSettings(const RunConfig& config) {
       {"decoder-last-pipeline-num-layers", parallel.decoder_last_pipeline_num_layers},
       {"recompute-granularity", Text(Name(parallel.recompute_granularity))},
       {"dtype", Text(Name(config.dtype))},
+  };
+}
+
+std::vector<Setting> DataParallelSettings(const RunConfig& config) {
+  const DataParallelConfig& data = config.parallel.data;
+  const bool low_precision = config.main_dtype() != config.dtype;
+  return {
+      {"use-distributed-optimizer", data.use_distributed_optimizer()},
+      {"overlap-grad-reduce", data.overlap_grad_reduce},
+      {"overlap-param-gather", data.overlap_param_gather},
+      {"ddp-bucket-size", BucketSizeOf(config.parallel)},
+      {"ddp-average-in-collective", data.average_in_collective},
+      {"ddp-pad-buckets-for-high-nccl-busbw", data.pad_buckets_for_high_nccl_busbw},
+      {"num-distributed-optimizer-instances", int64_t{data.num_distributed_optimizer_instances}},
+      {"data-parallel-sharding-strategy", Text(Name(data.sharding_strategy))},
+      {"accumulate-allreduce-grads-in-fp32", low_precision && !data.grads_in_param_dtype},
+      {"grad-reduce-in-bf16", config.dtype == DType::kBF16 && data.grads_in_param_dtype},
   };
 }
 
@@ -93,6 +112,14 @@ std::vector<Setting> TrainingSettings(const TrainConfig& train) {
   };
 }
 
+bool DataParallelActs(const std::string& name, const DataParallelConfig& data) {
+  if (name == "ddp-bucket-size")
+    return data.overlap_grad_reduce && data.sharding_strategy < ShardingStrategy::kOptimGrads;
+  if (name == "num-distributed-optimizer-instances") return data.use_distributed_optimizer();
+  if (name == "data-parallel-sharding-strategy") return data.use_distributed_optimizer();
+  return true;
+}
+
 bool Acts(const std::string& name, const RunConfig& config) {
   const TransformerConfig& model = config.model;
   const bool adam = config.train.optimizer == OptimizerKind::kAdam;
@@ -121,13 +148,18 @@ bool Acts(const std::string& name, const RunConfig& config) {
   if (name == "max-position-embeddings") {
     return model.position_embedding == PositionEmbedding::kLearnedAbsolute;
   }
-  return true;
+  return DataParallelActs(name, parallel.data);
 }
 
 // Arguments that settle the value of another one.
 const std::vector<std::pair<const char*, const char*>>& SettledBy() {
   static const std::vector<std::pair<const char*, const char*>> pairs = {
       {"world-size", "data-parallel-size"},
+      {"bf16", "dtype"},
+      {"fp16", "dtype"},
+      {"ddp-num-buckets", "ddp-bucket-size"},
+      {"use-distributed-optimizer", "data-parallel-sharding-strategy"},
+      {"data-parallel-sharding-strategy", "use-distributed-optimizer"},
       {"num-layers-per-virtual-pipeline-stage", "num-virtual-stages-per-pipeline-rank"},
       {"use-tp-pp-dp-mapping", "order"},
       {"use-rotary-position-embeddings", "position-embedding-type"},
@@ -160,7 +192,8 @@ std::string ToText(const SettingValue& value) {
 std::vector<Setting> DescribeSettings(const RunConfig& config, const GivenArguments& given) {
   std::vector<Setting> settings = LayoutSettings(config);
   for (const std::vector<Setting>& part :
-       {ModelSettings(config.model), TrainingSettings(config.train)}) {
+       {DataParallelSettings(config), ModelSettings(config.model),
+        TrainingSettings(config.train)}) {
     settings.insert(settings.end(), part.begin(), part.end());
   }
   for (Setting& setting : settings) {

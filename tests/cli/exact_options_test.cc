@@ -53,7 +53,7 @@ TEST(ExactOptionsTest, WrongOnesAreRefused) {
   EXPECT_THAT(ErrorOf({"--dtype", "exact", "--prime", "1001"}), HasSubstr("prime 1001"));
   EXPECT_THAT(ErrorOf({"--dtype", "exact", "--prime", "2147483648"}), HasSubstr("2147483648"));
   EXPECT_THAT(ErrorOf({"--dtype", "exact", "--prime", "p51"}), HasSubstr("expected m61, p50"));
-  EXPECT_THAT(ErrorOf({"--dtype", "bf16"}), HasSubstr("--dtype 'bf16'"));
+  EXPECT_THAT(ErrorOf({"--dtype", "f8"}), HasSubstr("--dtype 'f8'"));
 }
 
 TEST(ExactOptionsTest, RepeatLineHasThem) {

@@ -238,12 +238,12 @@ TEST(RunOptionsTest, BadValuesAreNamed) {
 }
 
 TEST(RunOptionsTest, AllThatIsNotModelledIsRefusedAtOnce) {
-  const std::string error = ErrorOf({"--num-experts", "8", "--cp", "4", "--bf16",
+  const std::string error = ErrorOf({"--num-experts", "8", "--cp", "4", "--fp8-hybrid",
                                      "--lr-decay-style", "cosine", "--log-interval", "1"});
   EXPECT_THAT(error, HasSubstr("not modelled yet: "));
   EXPECT_THAT(error, HasSubstr("--num-experts 8"));
   EXPECT_THAT(error, HasSubstr("--context-parallel-size 4"));
-  EXPECT_THAT(error, HasSubstr("--bf16"));
+  EXPECT_THAT(error, HasSubstr("--fp8-hybrid"));
   EXPECT_THAT(error, HasSubstr("--lr-decay-style cosine"));
   EXPECT_THAT(error, Not(HasSubstr("log-interval")));
 }
@@ -338,7 +338,7 @@ TEST(RunOptionsTest, LayoutAllowsEveryAxis) {
       ParseCommandLine({"layout", "--tp", "2", "--pp", "2", "--dp", "2", "--order", "tp-pp-dp"}));
   EXPECT_EQ(config.parallel.world_size(), 8);
   EXPECT_EQ(config.parallel.order, "tp-pp-dp");
-  EXPECT_THROW(MakeLayoutConfig(ParseCommandLine({"layout", "--bf16"})), InvalidArgument);
+  EXPECT_THROW(MakeLayoutConfig(ParseCommandLine({"layout", "--fp8-hybrid"})), InvalidArgument);
   EXPECT_THROW(MakeLayoutConfig(ParseCommandLine({"layout", "--pp", "0"})), InvalidArgument);
 }
 
