@@ -86,51 +86,41 @@ class DoubleReader {
  public:
   explicit DoubleReader(const Tensor& tensor)
       : tensor_(tensor.Contiguous(Context{})), dtype_(tensor.dtype()), raw_(tensor_.raw()) {
-    if (dtype_ != DType::kF64 && dtype_ != DType::kF32 && dtype_ != DType::kI64) {
-      throw InvalidArgument("comparison of {}; expected f64, f32 or i64", Name(dtype_));
+    if (IsExact(dtype_)) {
+      throw InvalidArgument("comparison of {}; expected f64, f32, bf16, f16 or i64", Name(dtype_));
     }
   }
 
   double At(int64_t i) const {
-    switch (dtype_) {
-      case DType::kF64:
-        return reinterpret_cast<const double*>(raw_)[i];
-      case DType::kF32:
-        return reinterpret_cast<const float*>(raw_)[i];
-      default:
-        return static_cast<double>(reinterpret_cast<const int64_t*>(raw_)[i]);
-    }
+    double value;
+    Gather(&i, 1, &value);
+    return value;
   }
 
   // Elements [begin, begin + n), converted into `buffer` when they are no doubles.
   const double* Block(int64_t begin, int64_t n, double* buffer) const {
     if (dtype_ == DType::kF64) return reinterpret_cast<const double*>(raw_) + begin;
-    if (dtype_ == DType::kF32) {
-      const float* from = reinterpret_cast<const float*>(raw_) + begin;
-      for (int64_t i = 0; i < n; ++i) buffer[i] = static_cast<double>(from[i]);
-    } else {
-      const int64_t* from = reinterpret_cast<const int64_t*>(raw_) + begin;
-      for (int64_t i = 0; i < n; ++i) buffer[i] = static_cast<double>(from[i]);
-    }
+    Elements([&](const auto* from) {
+      for (int64_t i = 0; i < n; ++i) buffer[i] = static_cast<double>(from[begin + i]);
+    });
     return buffer;
   }
 
   // buffer[i] = element index[i].
   void Gather(const int64_t* index, int64_t n, double* buffer) const {
-    const auto gather = [&]<class T>(const T* from) {
+    Elements([&](const auto* from) {
       for (int64_t i = 0; i < n; ++i) buffer[i] = static_cast<double>(from[index[i]]);
-    };
-    switch (dtype_) {
-      case DType::kF64:
-        return gather(reinterpret_cast<const double*>(raw_));
-      case DType::kF32:
-        return gather(reinterpret_cast<const float*>(raw_));
-      default:
-        return gather(reinterpret_cast<const int64_t*>(raw_));
-    }
+    });
   }
 
  private:
+  // Calls f(pointer to the first element).
+  template <class F>
+  void Elements(F&& f) const {
+    if (dtype_ == DType::kI64) return f(reinterpret_cast<const int64_t*>(raw_));
+    DispatchReal(dtype_, [&]<class T>() { f(reinterpret_cast<const T*>(raw_)); });
+  }
+
   Tensor tensor_;
   DType dtype_;
   const std::byte* raw_;
@@ -215,20 +205,18 @@ Match MatchUlps(const Tensor& actual, const Tensor& reference, const Strength& s
   const Tensor r = reference.Contiguous(Context{});
   int64_t worst = 0;
   int64_t index = 0;
-  DispatchScalar(a.dtype(), [&]<class T>() {
-    if constexpr (std::floating_point<T>) {
-      const T* left = a.data<T>();
-      const T* right = r.data<T>();
-      for (int64_t i = 0; i < a.elements(); ++i) {
-        const int64_t apart = UlpsApart(left[i], right[i]);
-        if (apart > worst) {
-          worst = apart;
-          index = i;
-        }
+  if (a.dtype() == DType::kI64 || IsExact(a.dtype())) {
+    throw InvalidArgument("{} has no units in the last place; compare it bitwise", Name(a.dtype()));
+  }
+  DispatchReal(a.dtype(), [&]<class T>() {
+    const T* left = a.data<T>();
+    const T* right = r.data<T>();
+    for (int64_t i = 0; i < a.elements(); ++i) {
+      const int64_t apart = UlpsApart(left[i], right[i]);
+      if (apart > worst) {
+        worst = apart;
+        index = i;
       }
-    } else {
-      throw InvalidArgument("{} has no units in the last place; compare it bitwise",
-                            Name(a.dtype()));
     }
   });
   if (worst <= strength.ulps()) return {true, ""};
@@ -257,9 +245,11 @@ int64_t Rank(T x) {
 template <class Bits, class T>
 int64_t UlpsApartOf(T a, T b) {
   constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
-  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b) ? 0 : kFar;
-  if (a == b) return 0;
-  if (std::isinf(a) || std::isinf(b)) return kFar;
+  const double x = static_cast<double>(a);
+  const double y = static_cast<double>(b);
+  if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y) ? 0 : kFar;
+  if (x == y) return 0;
+  if (std::isinf(x) || std::isinf(y)) return kFar;
   // Opposite signs of large magnitude are more than 2^63 apart.
   const __int128 apart = static_cast<__int128>(Rank<Bits>(a)) - Rank<Bits>(b);
   const __int128 distance = apart < 0 ? -apart : apart;
@@ -395,5 +385,7 @@ bool BitEqual(const Tensor& a, const Tensor& b) {
 
 int64_t UlpsApart(double a, double b) { return UlpsApartOf<int64_t>(a, b); }
 int64_t UlpsApart(float a, float b) { return UlpsApartOf<int32_t>(a, b); }
+int64_t UlpsApart(BF16 a, BF16 b) { return UlpsApartOf<int16_t>(a, b); }
+int64_t UlpsApart(F16 a, F16 b) { return UlpsApartOf<int16_t>(a, b); }
 
 }  // namespace plumbline

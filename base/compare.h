@@ -30,8 +30,8 @@ struct Difference {
   void Merge(const Difference& other);
 };
 
-// Dtypes may differ (each f64, f32 or i64) and are compared in f64; strides are free. Throws
-// InvalidArgument when the shapes differ.
+// Dtypes may differ (each f64, f32, bf16, f16 or i64) and are compared in f64; strides are free.
+// Throws InvalidArgument when the shapes differ.
 Difference Compare(const Tensor& actual, const Tensor& reference);
 
 // One rank's piece against the tensor of the whole model, without gathering: element i of `local`
@@ -82,6 +82,8 @@ bool BitEqual(const Tensor& a, const Tensor& b);
 // largest int64 when only one is NaN or only one is that infinity.
 int64_t UlpsApart(double a, double b);
 int64_t UlpsApart(float a, float b);
+int64_t UlpsApart(BF16 a, BF16 b);
+int64_t UlpsApart(F16 a, F16 b);
 
 }  // namespace plumbline
 

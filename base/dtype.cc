@@ -35,6 +35,25 @@ bool IsExact(DType dtype) {
   return dtype == DType::kM61 || dtype == DType::kP50 || dtype == DType::kP31;
 }
 
+bool IsHalf(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
+
+DType ComputeDType(DType dtype) { return IsHalf(dtype) ? DType::kF32 : dtype; }
+
+double UnitRoundoff(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return 0x1p-53;
+    case DType::kF32:
+      return 0x1p-24;
+    case DType::kBF16:
+      return 0x1p-8;
+    case DType::kF16:
+      return 0x1p-11;
+    default:
+      throw InvalidArgument("dtype {} does not round", Name(dtype));
+  }
+}
+
 std::string_view Name(DType dtype) { return Find(dtype).name; }
 
 DType DTypeFromName(std::string_view name) {

@@ -87,10 +87,10 @@ void SeededParameters::Fill(const std::string& name, const Shape& global_shape,
   const std::vector<uint64_t> indices(global_index.begin(), global_index.end());
   std::vector<double> normals(indices.size());
   stream.FillNormal(indices, normals);
-  DispatchScalar(local.dtype(), [&]<class T>() {
+  DispatchReal(local.dtype(), [&]<class T>() {
     T* values = local.data<T>();
     for (size_t i = 0; i < normals.size(); ++i) {
-      values[i] = ScalarTraits<T>::FromDouble(
+      values[i] = static_cast<T>(
           global_index[i] < 0 ? 0 : distribution.mean + distribution.deviation * normals[i]);
     }
   });
@@ -108,11 +108,33 @@ void GivenParameters::Fill(const std::string& name, const Shape& global_shape,
   const Tensor given = found->second.Contiguous(Context{});
   if (IsExact(given.dtype())) return CopyResidues(given, global_index, local);
   const double* from = given.data<double>();
-  DispatchScalar(local.dtype(), [&]<class T>() {
+  const auto value = [&](size_t i) { return global_index[i] < 0 ? 0 : from[global_index[i]]; };
+  if (IsExact(local.dtype())) {
+    return DispatchScalar(local.dtype(), [&]<class T>() {
+      T* values = local.data<T>();
+      for (size_t i = 0; i < global_index.size(); ++i) {
+        values[i] = ScalarTraits<T>::FromDouble(value(i));
+      }
+    });
+  }
+  DispatchReal(local.dtype(), [&]<class T>() {
     T* values = local.data<T>();
-    for (size_t i = 0; i < global_index.size(); ++i) {
-      values[i] = ScalarTraits<T>::FromDouble(global_index[i] < 0 ? 0 : from[global_index[i]]);
-    }
+    for (size_t i = 0; i < global_index.size(); ++i) values[i] = static_cast<T>(value(i));
+  });
+}
+
+void RoundedParameters::Fill(const std::string& name, const Shape& global_shape,
+                             const std::vector<int64_t>& global_index, Tensor& local) const {
+  source_.Fill(name, global_shape, global_index, local);
+  PL_CHECK(!IsExact(local.dtype()));
+  DispatchReal(dtype_, [&]<class Rounded>() {
+    DispatchReal(local.dtype(), [&]<class T>() {
+      T* values = local.data<T>();
+      for (int64_t i = 0; i < local.elements(); ++i) {
+        const Rounded rounded(static_cast<double>(values[i]));
+        values[i] = static_cast<T>(static_cast<double>(rounded));
+      }
+    });
   });
 }
 

@@ -52,6 +52,19 @@ class GivenParameters : public ParameterSource {
   std::map<std::string, Tensor> tensors_;
 };
 
+// Another source's values, rounded once to a narrower dtype: what a bf16 or fp16 run starts from,
+// for a reference that computes in f64. `source` must outlive it.
+class RoundedParameters : public ParameterSource {
+ public:
+  RoundedParameters(const ParameterSource& source, DType dtype) : source_(source), dtype_(dtype) {}
+  void Fill(const std::string& name, const Shape& global_shape,
+            const std::vector<int64_t>& global_index, Tensor& local) const override;
+
+ private:
+  const ParameterSource& source_;
+  DType dtype_;
+};
+
 }  // namespace plumbline
 
 #endif  // PLUMBLINE_BASE_INIT_H_

@@ -27,6 +27,14 @@ class Probe {
   virtual void Observe(const Site& site, const ObservedLayout& layout, const Tensor& local) = 0;
   // Integer counters of the step. Losses, norms and coefficients are 0-d tensors.
   virtual void ObserveCounter(const Site& site, int64_t value) = 0;
+  // After every addition of a microbatch's gradient: `gradient` went into `main_grad`, which is
+  // shown as it now is.
+  virtual void ObserveAccumulation(const Site& site, const Tensor& gradient,
+                                   const Tensor& main_grad) {
+    (void)site;
+    (void)gradient;
+    (void)main_grad;
+  }
 };
 
 // Where the reference puts its tensors: global, row-major, in the order in which they are produced,

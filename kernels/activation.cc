@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/scalar.h"
 #include "kernels/host/common.h"
+#include "kernels/host/in_f32.h"
 
 namespace plumbline {
 namespace {
@@ -125,6 +126,9 @@ Tensor SwigluBackward(const Context& context, const Tensor& dy, const Tensor& x)
 }  // namespace
 
 Tensor ActivationForward(const Context& context, Activation kind, const Tensor& x) {
+  if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    return f32.Round(ActivationForward(f32.context(), kind, f32.Widen(x)));
+  }
   return DispatchScalar(x.dtype(), [&]<class T>() -> Tensor {
     switch (kind) {
       case Activation::kGeluTanh:
@@ -144,6 +148,9 @@ Tensor ActivationBackward(const Context& context, Activation kind, const Tensor&
                           const Tensor& x) {
   host::CheckDTypes("activation backward", dy, x);
   if (kind != Activation::kSwiglu) host::CheckSame("activation backward", dy, x);
+  if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    return f32.Round(ActivationBackward(f32.context(), kind, f32.Widen(dy), f32.Widen(x)));
+  }
   return DispatchScalar(x.dtype(), [&]<class T>() -> Tensor {
     switch (kind) {
       case Activation::kGeluTanh:

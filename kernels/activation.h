@@ -5,6 +5,7 @@
 // the second.
 //
 // Shapes:   x [..., F] -> [..., F]; swiglu [..., 2F] -> [..., F]. Any strides.
+// Numerics: bf16 and f16 are computed in f32 and rounded once.
 // Source:   Hendrycks and Gimpel 2016; So et al. 2021; Shazeer 2020.
 #ifndef PLUMBLINE_KERNELS_ACTIVATION_H_
 #define PLUMBLINE_KERNELS_ACTIVATION_H_

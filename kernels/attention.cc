@@ -9,6 +9,7 @@
 #include "kernels/host/attention_plan.h"
 #include "kernels/host/common.h"
 #include "kernels/host/gemm.h"
+#include "kernels/host/in_f32.h"
 #include "kernels/host/keep_mask.h"
 #include "kernels/host/weighted_sum.h"
 
@@ -315,6 +316,11 @@ class BackwardRun {
 AttentionForwardResult AttentionForward(const Context& context, const Tensor& q, const Tensor& k,
                                         const Tensor& v, const AttentionOptions& options) {
   const AttentionExtents extents = host::CheckAttention("attention", q, k, v, options);
+  if (const host::InF32 f32(context, q.dtype()); f32.needed()) {
+    const AttentionForwardResult wide =
+        AttentionForward(f32.context(), f32.Widen(q), f32.Widen(k), f32.Widen(v), options);
+    return {f32.Round(wide.out), f32.Keep(wide.lse)};
+  }
   return DispatchScalar(q.dtype(), [&]<class T>() {
     return ForwardRun<T>(context, extents, q, k, v, options).Compute();
   });
@@ -327,9 +333,15 @@ AttentionBackwardResult AttentionBackward(const Context& context, const Tensor& 
   const AttentionExtents extents = host::CheckAttention("attention backward", q, k, v, options);
   host::CheckSame("attention backward", dout, q);
   host::CheckSame("attention backward", out, q);
-  host::CheckDTypes("attention backward", q, lse);
+  host::CheckDType("attention backward", "lse", lse, ComputeDType(q.dtype()));
   host::CheckShape("attention backward", "lse", lse,
                    {extents.batch, extents.heads, extents.queries});
+  if (const host::InF32 f32(context, q.dtype()); f32.needed()) {
+    const AttentionBackwardResult wide =
+        AttentionBackward(f32.context(), f32.Widen(dout), f32.Widen(q), f32.Widen(k), f32.Widen(v),
+                          f32.Widen(out), lse, options);
+    return {f32.Round(wide.dq), f32.Round(wide.dk), f32.Round(wide.dv)};
+  }
   return DispatchScalar(q.dtype(), [&]<class T>() {
     return BackwardRun<T>(context, extents, dout, q, k, v, out, lse, options).Compute();
   });

@@ -10,7 +10,8 @@
 // Numerics: q . k, the sum of exponentials and P v each sum in ascending order in one chain; hidden
 // keys are skipped.
 //           dk and dv sum over queries ascending, then over the heads of the group ascending.
-//           The log-sum-exp is a ScalarTraits::LogSum stored as the scalar's dtype.
+//           The log-sum-exp is a ScalarTraits::LogSum stored as the scalar's dtype. bf16 and f16
+//           are computed in f32, P included, and results rounded once; their log-sum-exp is f32.
 // Source:   Vaswani et al. 2017; the backward from (q, k, v, out, lse) as in Dao et al. 2022.
 #ifndef PLUMBLINE_KERNELS_ATTENTION_H_
 #define PLUMBLINE_KERNELS_ATTENTION_H_

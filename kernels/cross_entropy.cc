@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/scalar.h"
 #include "kernels/host/common.h"
+#include "kernels/host/in_f32.h"
 
 namespace plumbline {
 namespace {
@@ -44,7 +45,7 @@ void CheckLogits(std::string_view op, const Tensor& logits, const ClassRange& ra
 void CheckPerToken(std::string_view op, std::string_view name, const Tensor& logits,
                    const Tensor& per_token) {
   host::CheckShape(op, name, per_token, {logits.dim(0)});
-  host::CheckDTypes(op, logits, per_token);
+  host::CheckDType(op, name, per_token, ComputeDType(logits.dtype()));
 }
 
 void CheckTargets(std::string_view op, const Tensor& logits, const Tensor& targets) {
@@ -191,6 +192,9 @@ Tensor BackwardImpl(const Context& context, const Tensor& dloss, const Tensor& l
 
 Tensor RowMaxScore(const Context& context, const Tensor& logits, const ClassRange& range) {
   CheckLogits("row max", logits, range);
+  if (const host::InF32 f32(context, logits.dtype()); f32.needed()) {
+    return f32.Keep(RowMaxScore(f32.context(), f32.Widen(logits), range));
+  }
   return DispatchScalar(logits.dtype(),
                         [&]<class T>() { return RowMaxScoreImpl<T>(context, logits, range); });
 }
@@ -199,6 +203,9 @@ Tensor RowSumExp(const Context& context, const Tensor& logits, const Tensor& max
                  const ClassRange& range) {
   CheckLogits("row sum exp", logits, range);
   CheckPerToken("row sum exp", "max", logits, max);
+  if (const host::InF32 f32(context, logits.dtype()); f32.needed()) {
+    return f32.Keep(RowSumExp(f32.context(), f32.Widen(logits), max, range));
+  }
   return DispatchScalar(logits.dtype(),
                         [&]<class T>() { return RowSumExpImpl<T>(context, logits, max, range); });
 }
@@ -207,6 +214,9 @@ Tensor RowTargetLogit(const Context& context, const Tensor& logits, const Tensor
                       const ClassRange& range) {
   CheckLogits("row target logit", logits, range);
   CheckTargets("row target logit", logits, targets);
+  if (const host::InF32 f32(context, logits.dtype()); f32.needed()) {
+    return f32.Keep(RowTargetLogit(f32.context(), f32.Widen(logits), targets, range));
+  }
   return DispatchScalar(logits.dtype(), [&]<class T>() {
     return RowTargetLogitImpl<T>(context, logits, targets, range);
   });
@@ -214,6 +224,9 @@ Tensor RowTargetLogit(const Context& context, const Tensor& logits, const Tensor
 
 Tensor RowSum(const Context& context, const Tensor& logits, const ClassRange& range) {
   CheckLogits("row sum", logits, range);
+  if (const host::InF32 f32(context, logits.dtype()); f32.needed()) {
+    return f32.Keep(RowSum(f32.context(), f32.Widen(logits), range));
+  }
   return DispatchScalar(logits.dtype(),
                         [&]<class T>() { return RowSumImpl<T>(context, logits, range); });
 }
@@ -239,6 +252,10 @@ Tensor CrossEntropyBackward(const Context& context, const Tensor& dloss, const T
   CheckPerToken("cross entropy backward", "dloss", logits, dloss);
   CheckPerToken("cross entropy backward", "max", logits, totals.max);
   CheckPerToken("cross entropy backward", "sum_exp", logits, totals.sum_exp);
+  if (const host::InF32 f32(context, logits.dtype()); f32.needed()) {
+    return f32.Round(CrossEntropyBackward(f32.context(), dloss, f32.Widen(logits), targets, totals,
+                                          range, label_smoothing));
+  }
   return DispatchScalar(logits.dtype(), [&]<class T>() {
     return BackwardImpl<T>(context, dloss, logits, targets, totals, range, label_smoothing);
   });

@@ -7,7 +7,9 @@
 // which those at or
 //           past `valid_classes` (global) are padding and skipped; targets i64 [T]; per-token
 //           results [T].
-// Numerics: sums over classes in ascending order, one chain.
+// Numerics: sums over classes in ascending order, one chain. bf16 and f16 logits are widened to
+// f32:
+//           per-token results, and dloss, are f32; the gradient of the logits is rounded once.
 // Source:   Shoeybi et al. 2019, section 3; Megatron-Core tensor_parallel/cross_entropy.py.
 #ifndef PLUMBLINE_KERNELS_CROSS_ENTROPY_H_
 #define PLUMBLINE_KERNELS_CROSS_ENTROPY_H_

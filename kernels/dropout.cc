@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/scalar.h"
 #include "kernels/host/common.h"
+#include "kernels/host/in_f32.h"
 #include "kernels/host/keep_mask.h"
 
 namespace plumbline {
@@ -41,6 +42,9 @@ Tensor Dropout(const Context& context, const Tensor& x, const DropoutKey& key,
   if (first_column < 0 || first_column + x.dim(2) > global_columns) {
     throw InvalidArgument("dropout: columns [{}, {}) of {}", first_column, first_column + x.dim(2),
                           global_columns);
+  }
+  if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    return f32.Round(Dropout(f32.context(), f32.Widen(x), key, rows, first_column, global_columns));
   }
   return DispatchScalar(x.dtype(), [&]<class T>() {
     return DropoutImpl<T>(context, x, key, rows, first_column, global_columns);

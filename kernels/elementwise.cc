@@ -5,6 +5,7 @@
 
 #include "base/scalar.h"
 #include "kernels/host/common.h"
+#include "kernels/host/in_f32.h"
 
 namespace plumbline {
 namespace {
@@ -49,15 +50,26 @@ Tensor MakeScalar(const Context& context, T value) {
   return Tensor::FromVector<T>(context, {}, {value});
 }
 
-template <class From, class To>
-void CastRun(const From* from, To* to, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i]);
+// Runs change(x as f32) on a bf16 or f16 tensor and rounds it once; false for other tensors.
+template <class Change>
+bool ChangeInF32(const Context& context, Tensor& x, Change change) {
+  const host::InF32 f32(context, x.dtype());
+  if (!f32.needed()) return false;
+  Tensor wide = f32.Widen(x);
+  change(f32.context(), wide);
+  f32.RoundInto(x, wide);
+  return true;
 }
+
+bool HoldsReals(DType dtype) { return dtype != DType::kI64 && !IsExact(dtype); }
 
 }  // namespace
 
 Tensor Add(const Context& context, const Tensor& a, const Tensor& b) {
   CheckSame("add", a, b);
+  if (const host::InF32 f32(context, a.dtype()); f32.needed()) {
+    return f32.Round(Add(f32.context(), f32.Widen(a), f32.Widen(b)));
+  }
   return DispatchScalar(a.dtype(), [&]<class T>() {
     return Combine<T>(context, a, b, [](T x, T y) { return x + y; });
   });
@@ -65,14 +77,25 @@ Tensor Add(const Context& context, const Tensor& a, const Tensor& b) {
 
 Tensor Subtract(const Context& context, const Tensor& a, const Tensor& b) {
   CheckSame("subtract", a, b);
+  if (const host::InF32 f32(context, a.dtype()); f32.needed()) {
+    return f32.Round(Subtract(f32.context(), f32.Widen(a), f32.Widen(b)));
+  }
   return DispatchScalar(a.dtype(), [&]<class T>() {
     return Combine<T>(context, a, b, [](T x, T y) { return x - y; });
   });
 }
 
 void AddInto(const Context& context, Tensor& target, const Tensor& source) {
-  (void)context;
-  CheckSame("add into", target, source);
+  CheckShape("add into", "the source", source, target.shape());
+  if (target.dtype() != DType::kF32 || !IsHalf(source.dtype())) {
+    CheckDTypes("add into", target, source);
+  }
+  if (const host::InF32 f32(context, source.dtype()); f32.needed()) {
+    Tensor sum = f32.Widen(target);
+    AddInto(f32.context(), sum, f32.Widen(source));
+    f32.RoundInto(target, sum);
+    return;
+  }
   DispatchScalar(target.dtype(), [&]<class T>() {
     T* to = target.data<T>();
     const T* from = source.data<T>();
@@ -88,6 +111,9 @@ Tensor AddBias(const Context& context, const Tensor& x, const Tensor& bias) {
   CheckDTypes("add bias", x, bias);
   const int64_t rows = host::RowsOf("add bias", x);
   CheckShape("add bias", "the bias", bias, {x.dim(-1)});
+  if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    return f32.Round(AddBias(f32.context(), f32.Widen(x), f32.Widen(bias)));
+  }
   return DispatchScalar(x.dtype(), [&]<class T>() {
     const host::Packed x_packed(context, x);
     const host::Packed bias_packed(context, bias);
@@ -105,6 +131,9 @@ Tensor AddBias(const Context& context, const Tensor& x, const Tensor& bias) {
 
 Tensor SumRows(const Context& context, const Tensor& x) {
   const int64_t rows = host::RowsOf("sum rows", x);
+  if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    return f32.Round(SumRows(f32.context(), f32.Widen(x)));
+  }
   return DispatchScalar(x.dtype(), [&]<class T>() {
     const host::Packed packed(context, x);
     const int64_t n = x.dim(-1);
@@ -119,7 +148,8 @@ Tensor SumRows(const Context& context, const Tensor& x) {
 }
 
 void ScaleInto(const Context& context, Tensor& x, double factor) {
-  (void)context;
+  const auto change = [&](const Context& f32, Tensor& wide) { ScaleInto(f32, wide, factor); };
+  if (ChangeInF32(context, x, change)) return;
   DispatchScalar(x.dtype(), [&]<class T>() {
     const T f = ScalarTraits<T>::FromDouble(factor);
     Transform<T>(x, [f](T value) { return value * f; });
@@ -127,21 +157,24 @@ void ScaleInto(const Context& context, Tensor& x, double factor) {
 }
 
 void DivideInto(const Context& context, Tensor& x, int64_t n) {
-  (void)context;
+  const auto change = [&](const Context& f32, Tensor& wide) { DivideInto(f32, wide, n); };
+  if (ChangeInF32(context, x, change)) return;
   DispatchScalar(x.dtype(), [&]<class T>() {
     Transform<T>(x, host::DivideBy<T>(ScalarTraits<T>::FromInt(n)));
   });
 }
 
 void DivideInto(const Context& context, Tensor& x, const Tensor& divisor) {
-  (void)context;
+  const auto change = [&](const Context& f32, Tensor& wide) { DivideInto(f32, wide, divisor); };
+  if (ChangeInF32(context, x, change)) return;
   DispatchScalar(x.dtype(), [&]<class T>() {
     Transform<T>(x, host::DivideBy<T>(ReadScalar<T>("divide", x, divisor)));
   });
 }
 
 void MultiplyInto(const Context& context, Tensor& x, const Tensor& factor) {
-  (void)context;
+  const auto change = [&](const Context& f32, Tensor& wide) { MultiplyInto(f32, wide, factor); };
+  if (ChangeInF32(context, x, change)) return;
   DispatchScalar(x.dtype(), [&]<class T>() {
     const T f = ReadScalar<T>("multiply", x, factor);
     Transform<T>(x, [f](T value) { return value * f; });
@@ -149,6 +182,9 @@ void MultiplyInto(const Context& context, Tensor& x, const Tensor& factor) {
 }
 
 Tensor Sum(const Context& context, const Tensor& x) {
+  if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    return f32.Keep(Sum(f32.context(), f32.Widen(x)));
+  }
   return DispatchScalar(x.dtype(), [&]<class T>() {
     const T* data = x.data<T>();
     T sum = host::Zero<T>();
@@ -160,6 +196,9 @@ Tensor Sum(const Context& context, const Tensor& x) {
 }
 
 Tensor SumOfSquares(const Context& context, const Tensor& x) {
+  if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    return f32.Keep(SumOfSquares(f32.context(), f32.Widen(x)));
+  }
   return DispatchScalar(x.dtype(), [&]<class T>() {
     const T* data = x.data<T>();
     T sum = host::Zero<T>();
@@ -187,6 +226,7 @@ Tensor ClipCoefficient(const Context& context, const Tensor& norm, double max_no
 }
 
 int64_t CountNonFinite(const Tensor& x) {
+  if (IsHalf(x.dtype())) return CountNonFinite(host::InF32(Context{}, x.dtype()).Widen(x));
   return DispatchScalar(x.dtype(), [&]<class T>() -> int64_t {
     // Only floating types have values that are not finite.
     if constexpr (std::floating_point<T>) {
@@ -208,21 +248,20 @@ int64_t CountNonFinite(const Tensor& x) {
 
 Tensor Cast(const Context& context, const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x.Clone(context);
-  const host::Packed packed(context, x);
+  if (!HoldsReals(x.dtype()) || !(HoldsReals(dtype) || IsExact(dtype))) {
+    throw InvalidArgument("cast of {} to {}: only floating types convert, and to a field",
+                          Name(x.dtype()), Name(dtype));
+  }
   Tensor result = Tensor::Empty(context, dtype, x.shape());
-  DispatchScalar(x.dtype(), [&]<class From>() {
-    DispatchScalar(dtype, [&]<class To>() {
-      if constexpr (std::floating_point<From> && std::floating_point<To>) {
-        CastRun(packed.data<From>(), result.data<To>(), x.elements());
-      } else if constexpr (std::floating_point<From> && kIsField<To>) {
-        const From* from = packed.data<From>();
-        To* to = result.data<To>();
-        for (int64_t i = 0; i < x.elements(); ++i) to[i] = ScalarTraits<To>::FromDouble(from[i]);
-      } else {
-        throw InvalidArgument("cast of {} to {}: only floating types convert, and to a field",
-                              Name(x.dtype()), Name(dtype));
-      }
-    });
+  if (HoldsReals(dtype)) {
+    host::Convert(x, result);
+    return result;
+  }
+  const Tensor reals = Cast(context, x, DType::kF64).Contiguous(context);
+  const double* from = reals.data<double>();
+  DispatchScalar(dtype, [&]<class To>() {
+    To* to = result.data<To>();
+    for (int64_t i = 0; i < x.elements(); ++i) to[i] = ScalarTraits<To>::FromDouble(from[i]);
   });
   return result;
 }

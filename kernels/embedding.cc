@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/scalar.h"
 #include "kernels/host/common.h"
+#include "kernels/host/in_f32.h"
 
 namespace plumbline {
 namespace {
@@ -68,6 +69,9 @@ Tensor EmbeddingForward(const Context& context, const Tensor& ids, const Tensor&
                         int64_t first_row) {
   CheckIds("embedding", ids);
   host::CheckDims("embedding", "table", table, 2);
+  if (const host::InF32 f32(context, table.dtype()); f32.needed()) {
+    return f32.Round(EmbeddingForward(f32.context(), ids, f32.Widen(table), first_row));
+  }
   return DispatchScalar(table.dtype(),
                         [&]<class T>() { return Gather<T>(context, ids, table, first_row); });
 }
@@ -77,6 +81,9 @@ Tensor EmbeddingBackward(const Context& context, const Tensor& dy, const Tensor&
   CheckIds("embedding backward", ids);
   host::CheckDims("embedding backward", "dy", dy, 3);
   host::CheckShape("embedding backward", "dy", dy, {ids.dim(1), ids.dim(0), dy.dim(2)});
+  if (const host::InF32 f32(context, dy.dtype()); f32.needed()) {
+    return f32.Round(EmbeddingBackward(f32.context(), f32.Widen(dy), ids, rows, first_row));
+  }
   return DispatchScalar(dy.dtype(),
                         [&]<class T>() { return Scatter<T>(context, dy, ids, rows, first_row); });
 }

@@ -2,7 +2,8 @@
 //
 // A rank holds rows [first_row, first_row + table rows) of the global table; indices outside give
 // zero rows forward and nothing backward (the vocabulary-parallel mask). Shapes:   ids i64 [B, S],
-// table [R, H] -> [S, B, H]. Numerics: the gradient adds rows in ascending (s, b) order.
+// table [R, H] -> [S, B, H]. Numerics: the gradient adds rows in ascending (s, b) order;
+// of bf16 and f16 in f32, rounded once.
 #ifndef PLUMBLINE_KERNELS_EMBEDDING_H_
 #define PLUMBLINE_KERNELS_EMBEDDING_H_
 

@@ -1,5 +1,6 @@
 #include "kernels/matmul.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "base/error.h"
 #include "kernels/host/common.h"
 #include "kernels/host/gemm.h"
+#include "kernels/host/in_f32.h"
 
 namespace plumbline {
 namespace {
@@ -76,6 +78,27 @@ void CheckSummed(std::string_view op, const Tensor& a, const Tensor& b, int64_t 
   }
 }
 
+// C = A B in the context's order of sums (base/context.h).
+template <class T>
+void Product(const Context& context, const GemmSize& size, const MatrixView<T>& a,
+             const MatrixView<T>& b, Tensor& c) {
+  const int64_t splits = std::min<int64_t>(context.sum_order.splits, size.k);
+  if (splits <= 1) return host::Gemm<T>(size, a, b, c.data<T>(), size.n);
+  Tensor part = Tensor::Empty(context, c.dtype(), c.shape(), MemoryCategory::kOther);
+  for (int64_t i = 0; i < splits; ++i) {
+    const int64_t block = context.sum_order.descending ? splits - 1 - i : i;
+    const int64_t begin = size.k * block / splits;
+    const int64_t end = size.k * (block + 1) / splits;
+    T* target = i == 0 ? c.data<T>() : part.data<T>();
+    host::Gemm<T>({size.m, size.n, end - begin},
+                  {a.data + begin * a.column_stride, a.row_stride, a.column_stride},
+                  {b.data + begin * b.row_stride, b.row_stride, b.column_stride}, target, size.n);
+    if (i == 0) continue;
+    T* sum = c.data<T>();
+    for (int64_t j = 0; j < c.elements(); ++j) sum[j] = sum[j] + target[j];
+  }
+}
+
 Shape WithLast(Shape shape, int64_t last) {
   shape.back() = last;
   return shape;
@@ -88,11 +111,13 @@ Tensor MatmulNT(const Context& context, const Tensor& x, const Tensor& w) {
   const RowMatrix a(context, "matmul NT", x);
   const RowMatrix b(context, "matmul NT", w);
   CheckSummed("matmul NT", x, w, a.columns(), b.columns());
+  if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    return f32.Round(MatmulNT(f32.context(), f32.Widen(x), f32.Widen(w)));
+  }
   const GemmSize size = {a.rows(), b.rows(), a.columns()};
   Tensor y = Tensor::Empty(context, x.dtype(), WithLast(x.shape(), size.n));
-  DispatchScalar(x.dtype(), [&]<class T>() {
-    host::Gemm<T>(size, a.View<T>(), b.Transposed<T>(), y.data<T>(), size.n);
-  });
+  DispatchScalar(x.dtype(),
+                 [&]<class T>() { Product<T>(context, size, a.View<T>(), b.Transposed<T>(), y); });
   return y;
 }
 
@@ -101,11 +126,13 @@ Tensor MatmulNN(const Context& context, const Tensor& dy, const Tensor& w) {
   const RowMatrix a(context, "matmul NN", dy);
   const RowMatrix b(context, "matmul NN", w);
   CheckSummed("matmul NN", dy, w, a.columns(), b.rows());
+  if (const host::InF32 f32(context, dy.dtype()); f32.needed()) {
+    return f32.Round(MatmulNN(f32.context(), f32.Widen(dy), f32.Widen(w)));
+  }
   const GemmSize size = {a.rows(), b.columns(), a.columns()};
   Tensor dx = Tensor::Empty(context, dy.dtype(), WithLast(dy.shape(), size.n));
-  DispatchScalar(dy.dtype(), [&]<class T>() {
-    host::Gemm<T>(size, a.View<T>(), b.View<T>(), dx.data<T>(), size.n);
-  });
+  DispatchScalar(dy.dtype(),
+                 [&]<class T>() { Product<T>(context, size, a.View<T>(), b.View<T>(), dx); });
   return dx;
 }
 
@@ -113,11 +140,13 @@ Tensor MatmulTN(const Context& context, const Tensor& dy, const Tensor& x) {
   const RowMatrix a(context, "matmul TN", dy);
   const RowMatrix b(context, "matmul TN", x);
   CheckSummed("matmul TN", dy, x, a.rows(), b.rows());
+  if (const host::InF32 f32(context, dy.dtype()); f32.needed()) {
+    return f32.Round(MatmulTN(f32.context(), f32.Widen(dy), f32.Widen(x)));
+  }
   const GemmSize size = {a.columns(), b.columns(), a.rows()};
   Tensor dw = Tensor::Empty(context, dy.dtype(), {size.m, size.n});
-  DispatchScalar(dy.dtype(), [&]<class T>() {
-    host::Gemm<T>(size, a.Transposed<T>(), b.View<T>(), dw.data<T>(), size.n);
-  });
+  DispatchScalar(dy.dtype(),
+                 [&]<class T>() { Product<T>(context, size, a.Transposed<T>(), b.View<T>(), dw); });
   return dw;
 }
 

@@ -7,6 +7,8 @@
 // summed index, starting
 //           from 0, whatever M, N and the blocking: splitting the rows or columns of a product
 //           never changes a bit. f32 and f64 use std::fma semantics throughout.
+//           bf16 and f16 are multiplied and summed in f32 and rounded once. A context's SumOrder
+//           asks for another order.
 // Errors:   InvalidArgument when the summed extents or the dtypes differ.
 #ifndef PLUMBLINE_KERNELS_MATMUL_H_
 #define PLUMBLINE_KERNELS_MATMUL_H_

@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/scalar.h"
 #include "kernels/host/common.h"
+#include "kernels/host/in_f32.h"
 
 namespace plumbline {
 namespace {
@@ -188,6 +189,13 @@ NormBackwardResult NormBackwardImpl(const Context& context, const Tensor& dy, co
   return result;
 }
 
+NormForwardResult Stored(const host::InF32& f32, const NormForwardResult& wide) {
+  return {f32.Round(wide.y), f32.Keep(wide.mean), f32.Keep(wide.rstd)};
+}
+NormBackwardResult Stored(const host::InF32& f32, const NormBackwardResult& wide) {
+  return {f32.Round(wide.dx), f32.Round(wide.dweight), f32.Round(wide.dbias)};
+}
+
 void CheckForward(std::string_view op, const Tensor& x, const Tensor& weight) {
   host::RowsOf(op, x);
   host::CheckDTypes(op, x, weight);
@@ -198,7 +206,7 @@ void CheckBackward(std::string_view op, const Tensor& dy, const Tensor& x, const
                    const Tensor& rstd) {
   CheckForward(op, x, weight);
   host::CheckSame(op, dy, x);
-  host::CheckDTypes(op, x, rstd);
+  host::CheckDType(op, "rstd", rstd, ComputeDType(x.dtype()));
   host::CheckShape(op, "rstd", rstd, {host::RowsOf(op, x)});
 }
 
@@ -208,6 +216,10 @@ NormForwardResult LayerNormForward(const Context& context, const Tensor& x, cons
                                    const Tensor& bias, double epsilon) {
   CheckForward("LayerNorm", x, weight);
   host::CheckSame("LayerNorm", weight, bias);
+  if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    return Stored(f32, LayerNormForward(f32.context(), f32.Widen(x), f32.Widen(weight),
+                                        f32.Widen(bias), epsilon));
+  }
   return DispatchScalar(x.dtype(), [&]<class T>() {
     return LayerNormForwardImpl<T>(context, x, weight, bias, epsilon);
   });
@@ -217,6 +229,10 @@ NormBackwardResult LayerNormBackward(const Context& context, const Tensor& dy, c
                                      const Tensor& weight, const Tensor& mean, const Tensor& rstd) {
   CheckBackward("LayerNorm backward", dy, x, weight, rstd);
   host::CheckSame("LayerNorm backward", mean, rstd);
+  if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    return Stored(f32, LayerNormBackward(f32.context(), f32.Widen(dy), f32.Widen(x),
+                                         f32.Widen(weight), mean, rstd));
+  }
   return DispatchScalar(x.dtype(), [&]<class T>() {
     return NormBackwardImpl<T, true>(context, dy, x, weight, mean, rstd);
   });
@@ -225,6 +241,9 @@ NormBackwardResult LayerNormBackward(const Context& context, const Tensor& dy, c
 NormForwardResult RmsNormForward(const Context& context, const Tensor& x, const Tensor& weight,
                                  double epsilon) {
   CheckForward("RMSNorm", x, weight);
+  if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    return Stored(f32, RmsNormForward(f32.context(), f32.Widen(x), f32.Widen(weight), epsilon));
+  }
   return DispatchScalar(
       x.dtype(), [&]<class T>() { return RmsNormForwardImpl<T>(context, x, weight, epsilon); });
 }
@@ -232,6 +251,10 @@ NormForwardResult RmsNormForward(const Context& context, const Tensor& x, const 
 NormBackwardResult RmsNormBackward(const Context& context, const Tensor& dy, const Tensor& x,
                                    const Tensor& weight, const Tensor& rstd) {
   CheckBackward("RMSNorm backward", dy, x, weight, rstd);
+  if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    return Stored(
+        f32, RmsNormBackward(f32.context(), f32.Widen(dy), f32.Widen(x), f32.Widen(weight), rstd));
+  }
   return DispatchScalar(x.dtype(), [&]<class T>() {
     return NormBackwardImpl<T, false>(context, dy, x, weight, Tensor(), rstd);
   });

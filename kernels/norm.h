@@ -5,7 +5,8 @@
 //
 // Shapes:   x, y, dy [..., H]; weight, bias [H]; mean, rstd [rows].
 // Numerics: sums over H in ascending order, one chain per row; the gradients of weight and bias sum
-// rows in ascending order. Source:   Ba et al. 2016; Zhang and Sennrich 2019.
+// rows in ascending order. Of bf16 and f16 mean and rstd are f32.
+// Source:   Ba et al. 2016; Zhang and Sennrich 2019.
 #ifndef PLUMBLINE_KERNELS_NORM_H_
 #define PLUMBLINE_KERNELS_NORM_H_
 

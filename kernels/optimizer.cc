@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/scalar.h"
 #include "kernels/host/common.h"
+#include "kernels/host/in_f32.h"
 
 namespace plumbline {
 namespace {
@@ -16,6 +17,15 @@ void CheckState(std::string_view op, const Tensor& parameter, const Tensor& othe
   PL_CHECK(other.contiguous());
 }
 
+// The gradient of an f32 master weight may be in 16 bits.
+void CheckGradient(std::string_view op, const Tensor& parameter, const Tensor& gradient) {
+  host::CheckShape(op, "the gradient", gradient, parameter.shape());
+  if (parameter.dtype() != DType::kF32 || !IsHalf(gradient.dtype())) {
+    host::CheckDTypes(op, parameter, gradient);
+  }
+  PL_CHECK(gradient.contiguous());
+}
+
 // Calls f(gradient in T) with the gradient times the scale where there is one.
 template <class T, class F>
 void ForEachGradient(std::string_view op, const Tensor& gradient, const Tensor& scale, F f) {
@@ -25,7 +35,7 @@ void ForEachGradient(std::string_view op, const Tensor& gradient, const Tensor& 
     for (int64_t i = 0; i < n; ++i) f(i, g[i]);
     return;
   }
-  host::CheckDTypes(op, gradient, scale);
+  host::CheckDType(op, "the gradient scale", scale, gradient.dtype());
   host::CheckShape(op, "the gradient scale", scale, {});
   const T factor = *scale.data<T>();
   for (int64_t i = 0; i < n; ++i) f(i, g[i] * factor);
@@ -93,12 +103,21 @@ void SgdImpl(Tensor& parameter, const Tensor& gradient, Tensor& momentum_buffer,
 
 void AdamStep(const Context& context, Tensor& parameter, const Tensor& gradient, Tensor& exp_avg,
               Tensor& exp_avg_sq, const AdamOptions& options, const Tensor& gradient_scale) {
-  (void)context;
   PL_CHECK(parameter.contiguous());
   PL_CHECK(options.step >= 1);
-  CheckState("adam", parameter, gradient);
+  CheckGradient("adam", parameter, gradient);
   CheckState("adam", parameter, exp_avg);
   CheckState("adam", parameter, exp_avg_sq);
+  if (const host::InF32 f32(context, gradient.dtype()); f32.needed()) {
+    Tensor p = f32.Widen(parameter);
+    Tensor m = f32.Widen(exp_avg);
+    Tensor v = f32.Widen(exp_avg_sq);
+    AdamStep(f32.context(), p, f32.Widen(gradient), m, v, options, gradient_scale);
+    f32.RoundInto(parameter, p);
+    f32.RoundInto(exp_avg, m);
+    f32.RoundInto(exp_avg_sq, v);
+    return;
+  }
   DispatchScalar(parameter.dtype(), [&]<class T>() {
     AdamImpl<T>(parameter, gradient, exp_avg, exp_avg_sq, options, gradient_scale);
   });
@@ -106,10 +125,17 @@ void AdamStep(const Context& context, Tensor& parameter, const Tensor& gradient,
 
 void SgdStep(const Context& context, Tensor& parameter, const Tensor& gradient,
              Tensor& momentum_buffer, const SgdOptions& options, const Tensor& gradient_scale) {
-  (void)context;
   PL_CHECK(parameter.contiguous());
   PL_CHECK(options.step >= 1);
-  CheckState("sgd", parameter, gradient);
+  CheckGradient("sgd", parameter, gradient);
+  if (const host::InF32 f32(context, gradient.dtype()); f32.needed()) {
+    Tensor p = f32.Widen(parameter);
+    Tensor v = f32.Widen(momentum_buffer);
+    SgdStep(f32.context(), p, f32.Widen(gradient), v, options, gradient_scale);
+    f32.RoundInto(parameter, p);
+    f32.RoundInto(momentum_buffer, v);
+    return;
+  }
   DispatchScalar(parameter.dtype(), [&]<class T>() {
     SgdImpl<T>(parameter, gradient, momentum_buffer, options, gradient_scale);
   });

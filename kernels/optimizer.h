@@ -6,7 +6,9 @@
 // Shapes:   all alike, contiguous. `gradient_scale` is a 0-d tensor that multiplies the gradient
 // first (the clip
 //           coefficient); undefined: 1.
-// Numerics: 1 - b^t by repeated multiplication in the scalar.
+// Numerics: 1 - b^t by repeated multiplication in the scalar. A bf16 or f16 gradient may update an
+//           f32 parameter; where all are bf16 or f16 each is updated in f32 and rounded once. The
+//           gradient's scale is then f32.
 // Source:   Loshchilov and Hutter 2019; apex FusedAdam (adam_w_mode) and PyTorch SGD, which
 // Megatron uses.
 #ifndef PLUMBLINE_KERNELS_OPTIMIZER_H_

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <type_traits>
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -10,6 +11,10 @@
 
 namespace plumbline {
 namespace {
+
+// What two elements are combined in: f32 for bf16 and f16, whose every sum is then rounded.
+template <class T>
+using Computed = std::conditional_t<std::same_as<T, BF16> || std::same_as<T, F16>, float, T>;
 
 // A block of partial results stays in the first-level cache while each source passes once, and a
 // result that is also a source is written only after the block was read from all of them.
@@ -47,6 +52,7 @@ struct Identity {
 template <class T, class Combine, class Finish>
 void ReduceBlocks(std::span<const Tensor* const> sources, Tensor& result, Combine combine,
                   Finish finish) {
+  using C = Computed<T>;
   constexpr int64_t kBlock = kBlockBytes / static_cast<int64_t>(sizeof(T));
   alignas(64) T partial[kBlock];
   T* out = result.data<T>();
@@ -57,32 +63,37 @@ void ReduceBlocks(std::span<const Tensor* const> sources, Tensor& result, Combin
     std::copy(first, first + n, partial);
     for (size_t s = 1; s < sources.size(); ++s) {
       const T* source = sources[s]->data<T>() + begin;
-      for (int64_t i = 0; i < n; ++i) partial[i] = combine(partial[i], source[i]);
+      for (int64_t i = 0; i < n; ++i) {
+        partial[i] = static_cast<T>(combine(static_cast<C>(partial[i]), static_cast<C>(source[i])));
+      }
     }
-    for (int64_t i = 0; i < n; ++i) out[begin + i] = finish(partial[i]);
+    for (int64_t i = 0; i < n; ++i) {
+      out[begin + i] = static_cast<T>(finish(static_cast<C>(partial[i])));
+    }
   }
 }
 
 template <class T>
 void ReduceScalar(ReduceOp op, std::span<const Tensor* const> sources, Tensor& result) {
+  using C = Computed<T>;
   switch (op) {
     case ReduceOp::kSum:
-      return ReduceBlocks<T>(sources, result, Sum<T>(), Identity<T>());
+      return ReduceBlocks<T>(sources, result, Sum<C>(), Identity<C>());
     case ReduceOp::kAvg: {
       if constexpr (std::integral<T>) {
         throw InvalidArgument("reduce avg of {}: an average of integers is not defined",
                               Name(result.dtype()));
       } else {
-        const host::DivideBy<T> average(
-            ScalarTraits<T>::FromInt(static_cast<int64_t>(sources.size())));
-        return ReduceBlocks<T>(sources, result, Sum<T>(), average);
+        const host::DivideBy<C> average(
+            ScalarTraits<C>::FromInt(static_cast<int64_t>(sources.size())));
+        return ReduceBlocks<T>(sources, result, Sum<C>(), average);
       }
     }
     case ReduceOp::kMax:
-      return ReduceBlocks<T>(sources, result, Maximum<T>(), Identity<T>());
+      return ReduceBlocks<T>(sources, result, Maximum<C>(), Identity<C>());
     case ReduceOp::kMin:
-      if constexpr (std::totally_ordered<T>) {
-        return ReduceBlocks<T>(sources, result, Minimum<T>(), Identity<T>());
+      if constexpr (std::totally_ordered<C>) {
+        return ReduceBlocks<T>(sources, result, Minimum<C>(), Identity<C>());
       } else {
         throw InvalidArgument("reduce min of {}: the dtype has no order", Name(result.dtype()));
       }
@@ -123,6 +134,9 @@ std::string_view Name(ReduceOp op) {
 void Reduce(ReduceOp op, std::span<const Tensor* const> sources, Tensor& result) {
   CheckSources(op, sources, result);
   if (result.dtype() == DType::kI64) return ReduceScalar<int64_t>(op, sources, result);
+  if (IsHalf(result.dtype())) {
+    return DispatchReal(result.dtype(), [&]<class T>() { ReduceScalar<T>(op, sources, result); });
+  }
   DispatchScalar(result.dtype(), [&]<class T>() { ReduceScalar<T>(op, sources, result); });
 }
 

@@ -1,7 +1,8 @@
 // The arithmetic of reducing collectives: target = target (op) source over raw payloads.
 //
 // Numerics: one addition (or maximum) per element in the tensor's dtype, in the order in which the
-// calls come.
+//           calls come. So every addition of bf16 and f16 rounds, as NCCL's do, and an average
+//           rounds once more; NCCL multiplies each source by 1/n first.
 #ifndef PLUMBLINE_KERNELS_REDUCE_H_
 #define PLUMBLINE_KERNELS_REDUCE_H_
 
@@ -19,7 +20,7 @@ std::string_view Name(ReduceOp op);
 
 // result[i] = reduction over sources[0][i], sources[1][i], ... in this order. All contiguous, one
 // dtype and size; the result may be one of the sources only when it is written after all were read
-// (element by element: yes). f64, f32, i64 (no kAvg).
+// (element by element: yes). i64 has no kAvg.
 void Reduce(ReduceOp op, std::span<const Tensor* const> sources, Tensor& result);
 
 }  // namespace plumbline

@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "base/scalar.h"
 #include "kernels/host/common.h"
+#include "kernels/host/in_f32.h"
 
 namespace plumbline {
 namespace {
@@ -113,6 +114,10 @@ Tensor CheckAndRotate(std::string_view op, const Context& context, const Tensor&
   if (2 * static_cast<int64_t>(inverse_frequencies.size()) > x.dim(3)) {
     throw InvalidArgument("{}: {} pairs of channels in heads of {}", op, inverse_frequencies.size(),
                           x.dim(3));
+  }
+  if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    return f32.Round(Rotate<float>(f32.context(), f32.Widen(x), positions, inverse_frequencies,
+                                   interleaved, transposed));
   }
   return DispatchScalar(x.dtype(), [&]<class T>() {
     return Rotate<T>(context, x, positions, inverse_frequencies, interleaved, transposed);

@@ -2,6 +2,7 @@
 //
 // Pairs are (i, i + R/2) of the first R = rotary channels (half-split), or (2i, 2i + 1)
 // (interleaved); the rest passes. Shapes:   x [S, B, N, D], any strides; positions i64 [B, S].
+// Numerics: bf16 and f16 rotate in f32, by cosines in f32, and are rounded once.
 // Source:   Su et al. 2021; Megatron-Core rotary_pos_embedding.py; llama3 scaling as in Llama 3.1's
 // published rule.
 #ifndef PLUMBLINE_KERNELS_ROPE_H_

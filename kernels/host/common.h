@@ -143,6 +143,14 @@ inline void CheckDTypes(std::string_view op, const Tensor& a, const Tensor& b) {
   }
 }
 
+inline void CheckDType(std::string_view op, std::string_view name, const Tensor& x,
+                       DType expected) {
+  if (x.dtype() != expected) {
+    throw InvalidArgument("{}: {} is {}{}; expected {}", op, name, Name(x.dtype()),
+                          ToString(x.shape()), Name(expected));
+  }
+}
+
 inline void CheckSame(std::string_view op, const Tensor& a, const Tensor& b) {
   CheckDTypes(op, a, b);
   if (a.shape() != b.shape()) {

@@ -6,9 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/dtype.h"
 #include "base/error.h"
-#include "base/scalar.h"
+#include "kernels/elementwise.h"
 
 namespace plumbline {
 namespace {
@@ -203,12 +202,7 @@ MutationRule DelayUntilWait(CallPredicate predicate) {
 
 MutationRule ScaleResult(CallPredicate predicate, double factor) {
   return ChangeResult(std::move(predicate), [factor](Tensor& output) {
-    if (!output.defined()) return;
-    DispatchScalar(output.dtype(), [&]<class T>() {
-      T* values = output.data<T>();
-      for (int64_t i = 0; i < output.elements(); ++i)
-        values[i] *= ScalarTraits<T>::FromDouble(factor);
-    });
+    if (output.defined()) ScaleInto(Context{}, output, factor);
   });
 }
 

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -157,8 +159,29 @@ TEST(CompareTest, DtypesMayDifferAndStridesAreFree) {
   EXPECT_EQ(Compare(transposed, f64).max_abs_diff, 2);
   EXPECT_EQ(Compare(transposed, f64).index, 5);
   EXPECT_THROW(Compare(f64, transposed.Transpose(0, 1)), InvalidArgument);
-  EXPECT_THROW(Compare(Tensor::Empty(Context{}, DType::kF16, {2, 3}), f64), InvalidArgument);
+  EXPECT_THROW(Compare(Tensor::Empty(Context{}, DType::kM61, {2, 3}), f64), InvalidArgument);
 }
+
+template <class T>
+void HalvesCompareByValue() {
+  const auto half = [](const std::vector<double>& values) {
+    return Tensor::FromVector<T>(Context{}, {2, 2}, std::vector<T>(values.begin(), values.end()));
+  };
+  const Tensor f64 = Tensor::FromVector<double>(Context{}, {2, 2}, {1, -2, 4, 0x1p-14});
+  EXPECT_EQ(Compare(half({1, -2, 4, 0x1p-14}), f64).Deviation(), 0);
+  EXPECT_EQ(Compare(half({1, -2.5, 4, 0x1p-14}), f64).Deviation(), 0.125);
+  EXPECT_EQ(Compare(half({1, -2, kNaN, 0}), f64).nonfinite, 1);
+  EXPECT_EQ(MaxAbs(half({1, -8, kInf, 0})), 8);
+  const LocalPiece piece = {{1, 2}, {3, 0}};
+  const Tensor row = half({0x1p-14, 1, 0, 0}).Slice(0, 0, 1);
+  EXPECT_EQ(ComparePiece(row, piece, f64).Deviation(), 0);
+  EXPECT_EQ(ComparePiece(f64.Slice(0, 0, 1), piece, half({-5, 0, 0, 1})).max_abs_diff, 3);
+  EXPECT_TRUE(Matches(half({1, 0, 3, 4}), half({1, -0.0, 3, 4}), Strength::WithinUlps(0)).ok);
+  EXPECT_FALSE(Matches(half({1, 0, 3, 4}), half({1, -0.0, 3, 4}), Strength::Bitwise()).ok);
+}
+
+TEST(CompareTest, BF16ByValue) { HalvesCompareByValue<BF16>(); }
+TEST(CompareTest, F16ByValue) { HalvesCompareByValue<F16>(); }
 
 TEST(MaxAbsTest, IsOverTheFiniteValues) {
   EXPECT_EQ(MaxAbs(VectorOf({1, -7, 3})), 7);
@@ -342,6 +365,21 @@ TYPED_TEST(UlpsTest, SpecialValues) {
   EXPECT_EQ(UlpsApart(infinity, largest), kFar);
   EXPECT_GT(UlpsApart(largest, -largest), int64_t{1} << 31);
 }
+
+template <class T>
+void HalvesCountPatterns() {
+  const auto of = [](int bits) { return std::bit_cast<T>(static_cast<uint16_t>(bits)); };
+  EXPECT_EQ(UlpsApart(of(0x0000), of(0x8000)), 0);
+  EXPECT_EQ(UlpsApart(of(0x0001), of(0x8002)), 3);
+  EXPECT_EQ(UlpsApart(of(0x3C00), of(0x3C07)), 7);
+  EXPECT_EQ(UlpsApart(of(0xBC00), of(0xBC07)), 7);
+  EXPECT_EQ(UlpsApart(T(kNaN), T(1.0)), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(UlpsApart(T(kInf), T(1.0)), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(UlpsApart(T(kNaN), T(-kNaN)), 0);
+}
+
+TEST(HalfUlpsTest, BF16CountsPatterns) { HalvesCountPatterns<BF16>(); }
+TEST(HalfUlpsTest, F16CountsPatterns) { HalvesCountPatterns<F16>(); }
 
 }  // namespace
 }  // namespace plumbline

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -163,6 +165,39 @@ TEST(GivenParametersTest, MissingOrMisshapenIsRefused) {
       },
       ThrowsMessage<InvalidArgument>(
           AllOf(HasSubstr("w"), HasSubstr("[2, 3]"), HasSubstr("[3, 2]"))));
+}
+
+// A bf16 or fp16 run and its f64 reference start from the same numbers.
+TEST(RoundedParametersTest, EqualsWhatTheNarrowDtypeHolds) {
+  const SeededParameters source(TransformerConfig(), 7);
+  const std::string name = "decoder.layers.0.mlp.linear_fc1.bias";
+  const std::vector<double> exact = Whole(source, name, {500}).ToVector<double>();
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    const RoundedParameters rounded(source, dtype);
+    const std::vector<double> f64 = Whole(rounded, name, {500}).ToVector<double>();
+    const Tensor narrow = Whole(source, name, {500}, dtype);
+    EXPECT_EQ(std::memcmp(Whole(rounded, name, {500}, dtype).raw(), narrow.raw(), narrow.bytes()),
+              0);
+    double largest = 0;
+    for (size_t i = 0; i < f64.size(); ++i) {
+      const double held =
+          DispatchReal(dtype, [&]<class T>() { return static_cast<double>(narrow.data<T>()[i]); });
+      ASSERT_EQ(f64[i], held);
+      largest = std::max(largest, std::abs(f64[i] - exact[i]) / std::abs(exact[i]));
+    }
+    EXPECT_LE(largest, UnitRoundoff(dtype));
+    EXPECT_GT(largest, UnitRoundoff(dtype) / 4);
+  }
+}
+
+TEST(RoundedParametersTest, GivenValuesRoundOnceAndPaddingIsZero) {
+  const double tie = 1 + 0x1p-8 + 0x1p-40;
+  const GivenParameters given({{"w", Tensor::FromVector<double>(Context{}, {2}, {tie, -3})}});
+  Tensor local = Tensor::Empty(Context{}, DType::kBF16, {3});
+  given.Fill("w", {2}, {1, -1, 0}, local);
+  EXPECT_EQ(static_cast<double>(local.data<BF16>()[0]), -3);
+  EXPECT_EQ(static_cast<double>(local.data<BF16>()[1]), 0);
+  EXPECT_EQ(static_cast<double>(local.data<BF16>()[2]), 1 + 0x1p-7);
 }
 
 }  // namespace

@@ -124,6 +124,36 @@ TYPED_TEST(MatmulTest, SplittingTheSumDoesChangeBitsAndStaysWithinTheBound) {
   EXPECT_FALSE(Compare(a, whole).Within(testing::Bound<TypeParam>(300)));
 }
 
+// The blocks of k, each a chain, added up in the order that is asked for.
+TYPED_TEST(MatmulTest, SumOrderOfTheContextIsFollowed) {
+  using T = TypeParam;
+  constexpr int64_t kK = 23;
+  const Product<T> p(7, 19, kK);
+  for (const SumOrder order : {SumOrder{1, false}, {1, true}, {3, false}, {3, true}, {99, true}}) {
+    SCOPED_TRACE(fmt::format("{} splits, descending {}", order.splits, order.descending));
+    Context context;
+    context.sum_order = order;
+    const int64_t splits = std::min<int64_t>(order.splits, kK);
+    std::vector<T> expected(7 * 19);
+    for (int64_t i = 0; i < splits; ++i) {
+      const int64_t block = order.descending ? splits - 1 - i : i;
+      const int64_t begin = kK * block / splits, end = kK * (block + 1) / splits;
+      const std::vector<T> part =
+          MatmulNT(kContext, p.x.Slice(-1, begin, end), p.w.Slice(-1, begin, end))
+              .template ToVector<T>();
+      for (size_t j = 0; j < part.size(); ++j) {
+        expected[j] = i == 0 ? part[j] : expected[j] + part[j];
+      }
+    }
+    const Tensor y = MatmulNT(context, p.x, p.w);
+    EXPECT_THAT(y, BitEquals(Tensor::FromVector<T>(kContext, y.shape(), expected)));
+    // The other two products split their own sums.
+    const Tensor wt = p.w.Transpose(0, 1), xt = p.x.Transpose(0, 1);
+    EXPECT_THAT(MatmulNN(context, p.x, wt.Clone(kContext)), BitEquals(y));
+    EXPECT_THAT(MatmulTN(context, xt.Clone(kContext), wt.Clone(kContext)), BitEquals(y));
+  }
+}
+
 TYPED_TEST(MatmulTest, NanReachesItsRowOrColumnOnly) {
   const Product<TypeParam> p(7, 19, 10);
   const Tensor y = MatmulNT(kContext, testing::WithNan<TypeParam>(p.x, 3 * 10 + 4), p.w);
