@@ -20,7 +20,8 @@ size_t RoundUp(size_t bytes) {
 
 std::string_view Name(MemoryCategory category) {
   constexpr std::string_view kNames[kMemoryCategories] = {
-      "parameter", "gradient", "optimizer", "activation", "communication", "other"};
+      "parameter",     "gradient", "optimizer", "activation",
+                                                         "communication", "gathered", "other"};
   return kNames[static_cast<size_t>(category)];
 }
 

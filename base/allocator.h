@@ -15,9 +15,10 @@ enum class MemoryCategory : uint8_t {
   kOptimizer,
   kActivation,
   kCommunication,
+  kGathered,  // weights of others, for as long as a unit of the model needs them
   kOther
 };
-inline constexpr size_t kMemoryCategories = 6;
+inline constexpr size_t kMemoryCategories = 7;
 std::string_view Name(MemoryCategory category);
 
 struct MemoryUse {

@@ -19,6 +19,10 @@ struct Stream {};
 struct SumOrder {
   int splits = 1;
   bool descending = false;
+  // bf16 and f16: each block's sum is rounded, and each addition of two, as where tensor-parallel
+  // ranks hold the blocks and reduce them. Not of weight gradients, whose sum over tokens no layout
+  // splits in 16 bits.
+  bool rounded = false;
 };
 
 struct Context {

@@ -20,6 +20,14 @@ std::string_view Name(FindingClass value) {
       return "payload_changed";
     case FindingClass::kDeadlock:
       return "deadlock";
+    case FindingClass::kBufferLayout:
+      return "buffer_layout";
+    case FindingClass::kUnusedParameter:
+      return "unused_parameter";
+    case FindingClass::kPrematureUse:
+      return "premature_use";
+    case FindingClass::kAccumulation:
+      return "accumulation";
   }
   throw Internal("finding class {} has no name", static_cast<int>(value));
 }

@@ -20,6 +20,10 @@ enum class FindingClass : uint8_t {
   kCollectiveMismatch,  // ranks of a group disagree about a collective
   kPayloadChanged,      // a buffer changed while it was in flight
   kDeadlock,            // no rank can run
+  kBufferLayout,        // buffers that cannot be shared out as they are
+  kUnusedParameter,     // no gradient came where one is due
+  kPrematureUse,        // a parameter was used before it was gathered
+  kAccumulation,        // main_grad is not the sum of the microbatches' gradients, in order
 };
 std::string_view Name(FindingClass value);  // "value_mismatch", ...
 

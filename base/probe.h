@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/finding.h"
 #include "base/logical_tensor.h"
 #include "base/site.h"
 #include "base/tensor.h"
@@ -34,6 +35,12 @@ class Probe {
     (void)site;
     (void)gradient;
     (void)main_grad;
+  }
+  // What the program itself finds wrong, as a framework's own assertion would.
+  virtual void ObserveFault(FindingClass kind, const Site& site, const std::string& what) {
+    (void)kind;
+    (void)site;
+    (void)what;
   }
 };
 

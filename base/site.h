@@ -26,6 +26,7 @@ enum class Quantity : uint8_t {
   kGradient,
   kMainGrad,
   kParameter,
+  kMainParam,  // the master copy that the optimizer updates
   kExpAvg,
   kExpAvgSq,
   kCounter

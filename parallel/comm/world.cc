@@ -41,17 +41,18 @@ class SimCommunicator final : public Communicator {
 
 class SimRank final : public Rank {
  public:
-  SimRank(Engine& engine, int global_rank, int world_size, const Context& context)
-      : engine_(engine), world_size_(world_size), context_(context), comm_(engine, global_rank) {}
+  SimRank(Engine& engine, int global_rank, const WorldOptions& options, const Context& context)
+      : engine_(engine), options_(options), context_(context), comm_(engine, global_rank) {}
   int global_rank() const override { return comm_.global_rank(); }
-  int world_size() const override { return world_size_; }
+  int world_size() const override { return options_.size; }
   Communicator& comm() override { return comm_; }
   const Context& context() const override { return context_; }
+  const WorldOptions& options() const override { return options_; }
   void Yield() override { engine_.Yield(global_rank()); }
 
  private:
   Engine& engine_;
-  int world_size_;
+  const WorldOptions& options_;
   const Context& context_;
   SimCommunicator comm_;
 };
@@ -84,7 +85,7 @@ class World::Impl {
     Scheduler scheduler(schedule);
     Engine engine(options_, scheduler, contexts_);
     const auto body = [&](int global_rank) {
-      SimRank rank(engine, global_rank, options_.size, contexts_[global_rank]);
+      SimRank rank(engine, global_rank, options_, contexts_[global_rank]);
       RunRank(engine, rank, rank_main);
     };
     scheduler.Run(body, [&] { engine.OnStuck(); });

@@ -34,6 +34,7 @@ class Rank {
   virtual int world_size() const = 0;
   virtual Communicator& comm() = 0;
   virtual const Context& context() const = 0;  // host, with this rank's own allocator
+  virtual const WorldOptions& options() const = 0;
   virtual void Yield() = 0;                    // lets the schedule run another rank
 };
 

@@ -12,6 +12,7 @@
 #define PLUMBLINE_PARALLEL_DATA_FINALIZE_GRADIENTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "parallel/data/tied_embeddings.h"
@@ -19,9 +20,11 @@
 
 namespace plumbline {
 
-// `label_count` is the step's, 0-d; undefined without per-token loss.
+// `reduce` is the data-parallel reduction, or what is left of it. `label_count` is the step's, 0-d;
+// undefined without per-token loss.
 void FinalizeGradients(const RankEnv& env, int64_t step, std::span<Parameter* const> parameters,
-                       TiedEmbeddings& tied_embeddings, const Tensor& label_count);
+                       const std::function<void()>& reduce, TiedEmbeddings& tied_embeddings,
+                       const Tensor& label_count);
 
 }  // namespace plumbline
 

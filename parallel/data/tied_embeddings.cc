@@ -1,5 +1,7 @@
 #include "parallel/data/tied_embeddings.h"
 
+#include "kernels/elementwise.h"
+
 namespace plumbline {
 
 TiedEmbeddings::TiedEmbeddings(const RankEnv& env, std::span<Parameter* const> parameters)
@@ -31,14 +33,14 @@ void TiedEmbeddings::Join() {
   if (!summed_early_) return;
   early_work_->Wait();
   early_work_.reset();
-  table_->AddGradient(env_.context(), early_);
+  AddInto(env_.context(), table_->main_grad, early_);
 }
 
 void TiedEmbeddings::Finalize(int64_t step) {
   if (table_ == nullptr || summed_early_) return;
   for (int i = 0; i < env_.policies().tied_embedding.reductions; ++i) {
-    env_.comm().AllReduce(table_->main_grad, ReduceOp::kSum, env_.GroupOf("embedding"),
-                          SiteOf(step));
+    Tensor gradient = table_->owned_grad();
+    env_.comm().AllReduce(gradient, ReduceOp::kSum, env_.GroupOf("embedding"), SiteOf(step));
   }
 }
 

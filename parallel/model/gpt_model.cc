@@ -104,17 +104,44 @@ GptModel::GptModel(const RankEnv& env, const StageSpec& stage)
     head_ = std::make_unique<Head>(env, layouts,
                                    tied && embedding_ ? &embedding_->word_weight() : nullptr);
   }
-  if (embedding_) embedding_->AppendParameters(parameters_);
-  for (auto& layer : layers_) layer->AppendParameters(parameters_);
-  if (head_) head_->AppendParameters(parameters_);
+  if (embedding_) embedding_->AppendParameters(units_.emplace_back());
+  for (auto& layer : layers_) layer->AppendParameters(units_.emplace_back());
+  if (head_) head_->AppendParameters(units_.emplace_back());
+  for (const std::vector<Parameter*>& unit : units_) {
+    parameters_.insert(parameters_.end(), unit.begin(), unit.end());
+  }
+  if (!tied || !embedding_ || !head_) return;
+  embedding_->word_weight().gradients_per_microbatch = 2;
+  units_.back().push_back(&embedding_->word_weight());
 }
 
 GptModel::~GptModel() = default;
 
+template <class Unit>
+Tensor GptModel::ForwardUnit(const Pass& pass, int unit, const Unit& forward) const {
+  if (hooks_ == nullptr) return forward();
+  hooks_->BeforeForward(pass, unit);
+  Tensor output = forward();
+  hooks_->AfterForward(pass, unit);
+  return output;
+}
+
+template <class Unit>
+Tensor GptModel::BackwardUnit(const Pass& pass, int unit, const Unit& backward) const {
+  if (hooks_ == nullptr) return backward();
+  hooks_->BeforeBackward(pass, unit);
+  Tensor dinput = backward();
+  hooks_->AfterBackward(pass, unit);
+  return dinput;
+}
+
 Tensor GptModel::Forward(const Pass& pass, const Tensor& hidden, Saved& saved) const {
   if (input_) input_->ShowValue(env_, pass, hidden);
-  const Tensor x = ForwardLayers(pass, embedding_ ? embedding_->Forward(pass) : hidden, saved);
-  return head_ ? head_->Forward(pass, x, saved) : x;
+  Tensor x = hidden;
+  if (embedding_) x = ForwardUnit(pass, 0, [&] { return embedding_->Forward(pass); });
+  x = ForwardLayers(pass, std::move(x), saved);
+  if (!head_) return x;
+  return ForwardUnit(pass, HeadUnit(), [&] { return head_->Forward(pass, x, saved); });
 }
 
 Tensor GptModel::ForwardLayers(const Pass& pass, Tensor x, Saved& saved) const {
@@ -122,34 +149,38 @@ Tensor GptModel::ForwardLayers(const Pass& pass, Tensor x, Saved& saved) const {
   for (size_t i = 0; i < layers_.size(); ++i) {
     TransformerLayer::Saved dropped;
     if (recomputes_) saved.layer_inputs.push_back(x);
-    x = layers_[i]->Forward(pass, x, recomputes_ ? dropped : saved.layers[i]);
+    x = ForwardUnit(pass, FirstLayerUnit() + static_cast<int>(i), [&] {
+      return layers_[i]->Forward(pass, x, recomputes_ ? dropped : saved.layers[i]);
+    });
   }
   return x;
 }
 
 Tensor GptModel::Backward(const Pass& pass, const Tensor& dout, const Saved& saved) {
-  const Tensor dx = BackwardLayers(pass, head_ ? head_->Backward(pass, dout, saved) : dout, saved);
+  Tensor dx = dout;
+  if (head_) {
+    dx = BackwardUnit(pass, HeadUnit(), [&] { return head_->Backward(pass, dout, saved); });
+  }
+  dx = BackwardLayers(pass, std::move(dx), saved);
   if (input_) input_->ShowGradient(env_, pass, dx);
   if (!embedding_) return dx;
-  embedding_->Backward(pass, dx);
-  return {};
+  return BackwardUnit(pass, 0, [&] {
+    embedding_->Backward(pass, dx);
+    return Tensor();
+  });
 }
 
 Tensor GptModel::BackwardLayers(const Pass& pass, Tensor dx, const Saved& saved) {
-  if (!recomputes_) {
-    for (size_t i = layers_.size(); i-- > 0;) {
-      dx = layers_[i]->Backward(pass, dx, saved.layers[i]);
-    }
-    return dx;
-  }
   Pass backward = pass;
-  backward.mask_step = env_.policies().pipeline.recompute_mask_step(pass.step);
+  if (recomputes_) backward.mask_step = env_.policies().pipeline.recompute_mask_step(pass.step);
   Pass recompute = backward;
   recompute.phase = Phase::kRecompute;
   for (size_t i = layers_.size(); i-- > 0;) {
-    TransformerLayer::Saved again;
-    layers_[i]->Forward(recompute, saved.layer_inputs[i], again);
-    dx = layers_[i]->Backward(backward, dx, again);
+    dx = BackwardUnit(pass, FirstLayerUnit() + static_cast<int>(i), [&] {
+      TransformerLayer::Saved again;
+      if (recomputes_) layers_[i]->Forward(recompute, saved.layer_inputs[i], again);
+      return layers_[i]->Backward(backward, dx, recomputes_ ? again : saved.layers[i]);
+    });
   }
   return dx;
 }

@@ -20,6 +20,7 @@
 #include "parallel/model/norm.h"
 #include "parallel/model/stage_spec.h"
 #include "parallel/model/transformer_layer.h"
+#include "parallel/tensor/unit_hooks.h"
 #include "parallel/tensor/vocab_parallel_cross_entropy.h"
 
 namespace plumbline {
@@ -47,10 +48,21 @@ class GptModel {
 
   // In the order of docs/sites.md. A tied weight comes once.
   const std::vector<Parameter*>& parameters() const { return parameters_; }
+  // The same by unit: embedding, each layer, head, as far as the stage has them. A tied weight
+  // comes with both that use it.
+  const std::vector<std::vector<Parameter*>>& units() const { return units_; }
+  // Called around each unit from now on; outlives the model. nullptr: nobody.
+  void SetHooks(UnitHooks* hooks) { hooks_ = hooks; }
 
  private:
   class Head;
 
+  int FirstLayerUnit() const { return embedding_ ? 1 : 0; }
+  int HeadUnit() const { return FirstLayerUnit() + static_cast<int>(layers_.size()); }
+  template <class Unit>
+  Tensor ForwardUnit(const Pass& pass, int unit, const Unit& forward) const;
+  template <class Unit>
+  Tensor BackwardUnit(const Pass& pass, int unit, const Unit& backward) const;
   Tensor ForwardLayers(const Pass& pass, Tensor x, Saved& saved) const;
   Tensor BackwardLayers(const Pass& pass, Tensor dx, const Saved& saved);
 
@@ -62,6 +74,8 @@ class GptModel {
   std::vector<std::unique_ptr<TransformerLayer>> layers_;
   std::unique_ptr<Head> head_;
   std::vector<Parameter*> parameters_;
+  std::vector<std::vector<Parameter*>> units_;
+  UnitHooks* hooks_ = nullptr;
 };
 
 }  // namespace plumbline

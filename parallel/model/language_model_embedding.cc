@@ -50,9 +50,9 @@ void LanguageModelEmbedding::Backward(const Pass& pass, const Tensor& dy) {
     if (env_.sequence_parallel()) {
       dx = GatherSequence(env_, dx, output_.At(pass, Quantity::kGradient));
     }
-    AddNowOrLater(pass, [this, &context, dx, positions = batch.position_ids] {
+    AddNowOrLater(pass, [this, pass, &context, dx, positions = batch.position_ids] {
       position_weight_->AddGradient(
-          context, EmbeddingBackward(context, dx, positions, position_weight_->value.dim(0), 0));
+          env_, pass, EmbeddingBackward(context, dx, positions, position_weight_->value.dim(0), 0));
     });
   }
   words_tap_.ShowGradient(env_, pass, dx);

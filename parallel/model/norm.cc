@@ -34,9 +34,9 @@ Tensor Norm::Backward(const Pass& pass, const Tensor& dy, const Saved& saved) {
       bias_ ? LayerNormBackward(env_.context(), dy, saved.x, weight_.value, saved.mean, saved.rstd)
             : RmsNormBackward(env_.context(), dy, saved.x, weight_.value, saved.rstd);
   // One kernel makes all three; only what it adds to the parameters waits.
-  AddNowOrLater(pass, [this, dweight = result.dweight, dbias = result.dbias] {
-    weight_.AddGradient(env_.context(), dweight);
-    if (bias_) bias_->AddGradient(env_.context(), dbias);
+  AddNowOrLater(pass, [this, pass, dweight = result.dweight, dbias = result.dbias] {
+    weight_.AddGradient(env_, pass, dweight);
+    if (bias_) bias_->AddGradient(env_, pass, dbias);
   });
   return result.dx;
 }

@@ -1,6 +1,7 @@
 // The gradient's Euclidean norm over the whole model, each element counted once.
 //
-// Comm:     one all_reduce of a scalar over tp-pp (Policies::GradNorm).
+// Comm:     one all_reduce of a scalar over tp-pp (Policies::GradNorm); where data-parallel ranks
+//           share gradients out, over the ranks that together hold the model once.
 // Numerics: squares sum in ascending order within a parameter, parameters in model order, ranks in
 //           rank order; one square root of the complete sum.
 // Source:   Megatron-Core optimizer/clip_grads.py, get_grad_norm_fp32.

@@ -7,7 +7,9 @@ void SumSequenceParallelGradients(const RankEnv& env, int64_t step,
   for (Parameter* parameter : parameters) {
     if (!parameter->sequence_parallel) continue;
     if (!env.policies().sum_sequence_parallel_gradient(parameter->name())) continue;
-    env.comm().AllReduce(parameter->main_grad, ReduceOp::kSum, env.tp(),
+    Tensor gradient = parameter->owned_grad();
+    if (gradient.elements() == 0) continue;  // as on all of tp
+    env.comm().AllReduce(gradient, ReduceOp::kSum, env.tp(),
                          parameter->At(step, Phase::kFinalize, Quantity::kMainGrad));
   }
 }

@@ -36,9 +36,9 @@ Tensor ColumnParallelLinear::Backward(const Pass& pass, const Tensor& dy, const 
       EnterTensorParallel(env_, saved.input, SiteAt(input_site_, pass, Quantity::kValue));
   Tensor dx = LeaveTensorParallel(env_, MatmulNN(context, dy, weight().value),
                                   SiteAt(input_site_, pass, Quantity::kGradient));
-  AddNowOrLater(pass, [this, &context, dy, whole_x] {
-    weight().AddGradient(context, MatmulTN(context, dy, whole_x));
-    if (bias_) bias_->AddGradient(context, SumRows(context, dy));
+  AddNowOrLater(pass, [this, pass, &context, dy, whole_x] {
+    weight().AddGradient(env_, pass, MatmulTN(context, dy, whole_x));
+    if (bias_) bias_->AddGradient(env_, pass, SumRows(context, dy));
   });
   return dx;
 }

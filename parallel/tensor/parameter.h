@@ -16,6 +16,7 @@
 #include "base/probe.h"
 #include "base/site.h"
 #include "base/tensor.h"
+#include "parallel/tensor/pass.h"
 #include "parallel/tensor/rank_env.h"
 
 namespace plumbline {
@@ -34,6 +35,25 @@ struct ReplicatedRows {
   int64_t first_row = 0;
 };
 
+struct Parameter;
+
+// Takes a microbatch's gradient of a parameter, fresh from the backward, in place of main_grad.
+class GradientSink {
+ public:
+  virtual ~GradientSink() = default;
+  virtual void Add(Parameter& parameter, const Pass& pass, const Tensor& gradient) = 0;
+};
+
+// Of a flattened piece of a parameter the elements whose complete gradient, master weight and
+// moments are this rank's, where data-parallel ranks share them out.
+struct OwnedPart {
+  int64_t begin = 0;
+  int64_t end = 0;
+  ObservedLayout layout;
+  Tensor value;      // [end - begin]
+  Tensor main_grad;  // [end - begin]
+};
+
 struct Parameter {
   ObservedLayout layout;
   int32_t layer = -1;
@@ -49,11 +69,24 @@ struct Parameter {
   bool tied_embedding = false;
   bool tied_copy = false;
   std::optional<ReplicatedRows> replicated_rows;
+  // How often a backward adds to it: twice where one stage both embeds and unembeds with it.
+  int gradients_per_microbatch = 1;
+  GradientSink* sink = nullptr;    // nullptr: main_grad takes gradients itself
+  std::optional<OwnedPart> owned;  // without: the whole piece
 
   const std::string& name() const { return layout.tensor.name; }
-  // One microbatch's gradient, fresh from the backward.
-  void AddGradient(const Context& context, const Tensor& gradient);
-  // The rows of main_grad that this rank counts in the gradient norm; undefined: none.
+  void AddGradient(const RankEnv& env, const Pass& pass, const Tensor& gradient);
+  // main_grad += gradient, shown to the probe.
+  void Accumulate(const RankEnv& env, const Pass& pass, const Tensor& gradient);
+
+  // What this rank has of the complete gradient, and of what the optimizer updates.
+  const Tensor& owned_grad() const { return owned ? owned->main_grad : main_grad; }
+  const Tensor& owned_value() const { return owned ? owned->value : value; }
+  const ObservedLayout& owned_layout() const { return owned ? owned->layout : layout; }
+  // Of owned_grad, flattened, what lies in rows of the piece from `row` on; or before it.
+  Tensor OwnedGradFrom(int64_t row) const;
+  Tensor OwnedGradBefore(int64_t row) const;
+  // What of owned_grad this rank counts in the gradient norm; undefined: none.
   Tensor CountedGradient(const RankEnv& env) const;
   Site At(int64_t step, Phase phase, Quantity quantity) const;
 };

@@ -19,7 +19,7 @@ namespace plumbline {
 struct Microbatch {
   Batch batch;
   Tensor targets;           // i64 [S * B], row-major over [S, B]
-  Tensor loss_mask;         // [S * B], 0 or 1, in the run's dtype
+  Tensor loss_mask;         // [S * B], 0 or 1, in what the run sums in
   int64_t label_count = 0;  // ones in loss_mask
   bool packed = false;      // attention stays inside the documents of batch.document_ids
 };

@@ -40,9 +40,9 @@ RowParallelLinear::Output RowParallelLinear::Forward(const Pass& pass, const Ten
 Tensor RowParallelLinear::Backward(const Pass& pass, const Tensor& dy, const Saved& saved) {
   const Context& context = env_.context();
   const Tensor whole_dy = EnterTensorParallel(env_, dy, SiteAt(site_, pass, Quantity::kGradient));
-  AddNowOrLater(pass, [this, &context, dy, whole_dy, input = saved.input] {
-    weight_.AddGradient(context, MatmulTN(context, whole_dy, input));
-    if (bias_) bias_->AddGradient(context, SumRows(context, dy));
+  AddNowOrLater(pass, [this, pass, &context, dy, whole_dy, input = saved.input] {
+    weight_.AddGradient(env_, pass, MatmulTN(context, whole_dy, input));
+    if (bias_) bias_->AddGradient(env_, pass, SumRows(context, dy));
   });
   return MatmulNN(context, whole_dy, weight_.value);
 }

@@ -27,8 +27,8 @@ Tensor VocabParallelEmbedding::Forward(const Pass& pass, const Tensor& tokens) c
 void VocabParallelEmbedding::Backward(const Pass& pass, const Tensor& dy, const Tensor& tokens) {
   const Tensor whole_dy =
       scatters_ ? GatherSequence(env_, dy, SiteAt(site_, pass, Quantity::kGradient)) : dy;
-  AddNowOrLater(pass, [this, whole_dy, tokens] {
-    weight_.AddGradient(env_.context(), EmbeddingBackward(env_.context(), whole_dy, tokens,
+  AddNowOrLater(pass, [this, pass, whole_dy, tokens] {
+    weight_.AddGradient(env_, pass, EmbeddingBackward(env_.context(), whole_dy, tokens,
                                                           weight_.value.dim(0), first_row_));
   });
 }

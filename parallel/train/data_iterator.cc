@@ -20,7 +20,7 @@ Microbatch DataIterator::Next() {
     batch.labels = Tensor();
     batch.loss_mask = Tensor();
   }
-  return MakeMicrobatch(env_.context(), std::move(batch), env_.config().dtype,
+  return MakeMicrobatch(env_.context(), std::move(batch), env_.config().main_dtype(),
                         env_.config().train.packed_documents);
 }
 

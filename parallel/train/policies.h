@@ -8,10 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/mesh.h"
 #include "kernels/attention.h"
 #include "kernels/reduce.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/data/buffer_layout.h"
 #include "parallel/pipeline/schedule.h"
 
 namespace plumbline {
@@ -28,7 +31,39 @@ struct Policies {
     std::function<int(int microbatches)> after_microbatch = [](int microbatches) {
       return microbatches - 1;
     };
+
+    // What follows concerns contiguous buffers (DataParallelConfig::gradient_buffers). A number of
+    // a bucket group or unit counts within its model chunk.
+
+    // The list that is laid out, and the layout.
+    std::function<void(std::vector<BufferParameter>& parameters)> change_buffer_parameters;
+    std::function<void(std::vector<BufferLayout>& buffers)> change_buffers;
+    // The part of a bucket whose gradients, masters and moments are a rank's.
+    std::function<BufferRange(const Bucket& bucket, int shard, int shards)> owned_range = ShardOf;
+    // Whether the gradients are set to zero before this of a step's microbatches.
+    std::function<bool(int64_t step, int microbatch)> zeroes_gradients =
+        [](int64_t, int microbatch) { return microbatch == 0; };
+    // Whether gradients are divided before their collective starts, not while it is under way.
+    bool scales_before_reduction = true;
+    // Whether the communication stream waits for the gradients that it reduces.
+    std::function<bool(int bucket_group)> reduces_after_compute = [](int) { return true; };
+    // Whether whoever reads reduced gradients, or gathered parameters, waits for them.
+    std::function<bool(int bucket_group)> waits_for_reduction = [](int) { return true; };
+    std::function<bool(int bucket_group)> waits_for_gather = [](int) { return true; };
+    // Whether updated parameters are gathered.
+    std::function<bool(int64_t step, int bucket_group)> gathers_parameters = [](int64_t, int) {
+      return true;
+    };
+    // Whether a unit's gradients get a send buffer that no earlier reduction still reads.
+    bool waits_before_reuse = true;
+    // Whether what makes gradients complete beyond the data-parallel reduction is done.
+    std::function<bool(int64_t step)> finalizes = [](int64_t) { return true; };
   } data_parallel;
+
+  // Changes a parameter's two moments before the update of a step. Empty: they stay.
+  std::function<void(Communicator& comm, const Context& context, const Group& shards, int64_t step,
+                     const std::string& parameter, Tensor& exp_avg, Tensor& exp_avg_sq)>
+      change_moments;
 
   // The sum over first and last pipeline stage of the gradients of a word table that both hold.
   struct TiedEmbedding {
@@ -102,6 +137,8 @@ struct Policies {
           return tensor_parallel || tp_rank == 0;
         };
     std::string group_axes = "tp-pp";
+    // Where data-parallel ranks share the gradients out.
+    std::string sharded_group_axes = "tp-cp-dp-pp";
   } grad_norm;
 };
 

@@ -10,7 +10,7 @@ namespace plumbline {
 namespace {
 
 Tensor ZeroScalar(const RankEnv& env) {
-  return Tensor::Zeros(env.context(), env.config().dtype, {}, MemoryCategory::kOther);
+  return Tensor::Zeros(env.context(), env.config().main_dtype(), {}, MemoryCategory::kOther);
 }
 
 }  // namespace
@@ -44,10 +44,26 @@ const std::vector<Parameter*>& StageModel::ParametersOf(int chunk) const {
   return chunks_[static_cast<size_t>(chunk)].model->parameters();
 }
 
+const std::vector<std::vector<Parameter*>>& StageModel::UnitsOf(int chunk) const {
+  return chunks_[static_cast<size_t>(chunk)].model->units();
+}
+
+void StageModel::Attach(int chunk, DataParallelChunk& data_parallel) {
+  Chunk& own = chunks_[static_cast<size_t>(chunk)];
+  own.data_parallel = &data_parallel;
+  own.model->SetHooks(&data_parallel);
+}
+
 void StageModel::BeginStep(int64_t step) {
   step_ = step;
   totals_ = {ZeroScalar(env_), ZeroScalar(env_)};
-  for (Parameter* parameter : parameters_) parameter->main_grad.FillZero();
+  for (Chunk& chunk : chunks_) {
+    if (chunk.data_parallel != nullptr) {
+      chunk.data_parallel->BeginStep(step);
+      continue;
+    }
+    for (Parameter* parameter : chunk.model->parameters()) parameter->main_grad.FillZero();
+  }
 }
 
 Pass StageModel::PassOf(int chunk, int microbatch, Phase phase) const {
@@ -82,7 +98,11 @@ Tensor StageModel::RunBackward(int chunk, int microbatch, const Tensor& doutput,
   }
   Pass pass = PassOf(chunk, microbatch, Phase::kBackward);
   pass.data = &under_way.state.data;
-  if (defer) pass.deferred = &under_way.weight_work;
+  if (defer) {
+    pass.deferred = &under_way.weight_work;
+  } else if (own.data_parallel != nullptr) {
+    own.data_parallel->BeginBackward(microbatch);
+  }
   Tensor dinput = own.model->Backward(pass, spec.post_process ? under_way.state.doutput : doutput,
                                       under_way.state.saved);
   under_way.state = ForwardState();  // what the weight part needs, it holds
@@ -100,7 +120,9 @@ Tensor StageModel::BackwardInput(int chunk, int microbatch, const Tensor& doutpu
 }
 
 void StageModel::BackwardWeight(int chunk, int microbatch) {
-  chunks_[static_cast<size_t>(chunk)].under_way.at(microbatch).weight_work.Run();
+  Chunk& own = chunks_[static_cast<size_t>(chunk)];
+  if (own.data_parallel != nullptr) own.data_parallel->BeginBackward(microbatch);
+  own.under_way.at(microbatch).weight_work.Run();
   Accumulated(chunk, microbatch);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/data/data_parallel_chunk.h"
 #include "parallel/pipeline/executor.h"
 #include "parallel/pipeline/stage_layout.h"
 #include "parallel/train/forward_step.h"
@@ -31,6 +32,9 @@ class StageModel : public StageWork {
   void OnAccumulated(std::function<void(int chunk, int microbatch)> callback) {
     on_accumulated_ = std::move(callback);
   }
+  // Who keeps a chunk's gradients and weights from now on; outlives the model. Without, each
+  // parameter has its own main_grad.
+  void Attach(int chunk, DataParallelChunk& data_parallel);
   void BeginStep(int64_t step);
 
   Tensor Forward(int chunk, int microbatch, const Tensor& input) override;
@@ -42,6 +46,7 @@ class StageModel : public StageWork {
   // Of all chunks, chunk after chunk.
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   const std::vector<Parameter*>& ParametersOf(int chunk) const;
+  const std::vector<std::vector<Parameter*>>& UnitsOf(int chunk) const;
   bool has_loss() const { return has_loss_; }
   // Microbatches that were read since the start of the training; chunks that don't agree: the most.
   int64_t microbatches_read() const;
@@ -56,6 +61,7 @@ class StageModel : public StageWork {
   struct Chunk {
     std::unique_ptr<GptModel> model;
     std::unique_ptr<DataIterator> data;
+    DataParallelChunk* data_parallel = nullptr;
     std::map<int, UnderWay> under_way;  // by microbatch
   };
 

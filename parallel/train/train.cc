@@ -4,8 +4,11 @@
 #include <utility>
 
 #include "kernels/elementwise.h"
+#include "parallel/comm/streams.h"
 #include "parallel/data/data_parallel.h"
+#include "parallel/data/distributed_data_parallel.h"
 #include "parallel/data/finalize_gradients.h"
+#include "parallel/data/fully_sharded.h"
 #include "parallel/data/tied_embeddings.h"
 #include "parallel/optimizer/grad_norm.h"
 #include "parallel/optimizer/optimizer.h"
@@ -27,8 +30,14 @@ Tap ScalarTap(const RankEnv& env, const char* name) {
 void ShowParameters(const RankEnv& env, const std::vector<Parameter*>& parameters, int64_t step,
                     Phase phase, Quantity quantity) {
   for (const Parameter* parameter : parameters) {
-    env.probe().Observe(parameter->At(step, phase, quantity), parameter->layout,
-                        quantity == Quantity::kMainGrad ? parameter->main_grad : parameter->value);
+    const Site site = parameter->At(step, phase, quantity);
+    if (quantity == Quantity::kMainGrad) {
+      env.probe().Observe(site, parameter->owned_layout(), parameter->owned_grad());
+    } else if (parameter->value.defined()) {
+      env.probe().Observe(site, parameter->layout, parameter->value);
+    } else {
+      env.probe().Observe(site, parameter->owned_layout(), parameter->owned_value());
+    }
   }
 }
 
@@ -62,14 +71,31 @@ ExecutorOptions OptionsOf(const RankEnv& env, const Schedule& schedule) {
       .dtype = env.config().dtype};
 }
 
+// A model chunk's data parallelism by its sharding strategy.
+std::unique_ptr<DataParallelChunk> MakeDataParallel(
+    const RankEnv& env, Streams& streams, const std::vector<std::vector<Parameter*>>& units,
+    int chunk) {
+  switch (env.config().parallel.data.sharding_strategy) {
+    case ShardingStrategy::kNoShard:
+    case ShardingStrategy::kOptim:
+      return std::make_unique<DistributedDataParallel>(env, streams, units, chunk);
+    case ShardingStrategy::kOptimGrads:
+    case ShardingStrategy::kOptimGradsParams:
+      break;
+  }
+  return std::make_unique<FullyShardedDataParallel>(env, streams, units, chunk);
+}
+
 // One rank's training state.
 class Trainer {
  public:
-  Trainer(const RankEnv& env, const BatchSource& batches)
+  Trainer(const RankEnv& env, const WorldOptions& world, const BatchSource& batches)
       : env_(env),
         layout_(env.config()),
+        streams_(world, env.global_rank()),
         schedule_(MakeRunSchedule(env)),
         stage_(env, batches, layout_, GptForwardStep(env)),
+        data_parallel_(AttachDataParallel()),
         executor_(env.context(), env.comm(), env.GroupOf("pp"), *schedule_,
                   env.mesh().CoordinateOf(env.global_rank(), "pp"), OptionsOf(env, *schedule_)),
         tied_embeddings_(env, stage_.parameters()),
@@ -81,22 +107,41 @@ class Trainer {
   void Run() {
     ShowParameters(env_, stage_.parameters(), 0, Phase::kInit, Quantity::kParameter);
     for (int64_t step = 1; step <= env_.config().train.steps; ++step) Step(step);
+    for (const auto& chunk : data_parallel_) chunk->FinishParamSync();
   }
 
  private:
+  // By chunk; empty without gradient buffers.
+  std::vector<std::unique_ptr<DataParallelChunk>> AttachDataParallel() {
+    std::vector<std::unique_ptr<DataParallelChunk>> chunks;
+    if (!env_.config().parallel.data.gradient_buffers) return chunks;
+    for (int chunk = 0; chunk < layout_.chunks(); ++chunk) {
+      chunks.push_back(MakeDataParallel(env_, streams_, stage_.UnitsOf(chunk), chunk));
+      stage_.Attach(chunk, *chunks.back());
+    }
+    return chunks;
+  }
+
   void Step(int64_t step) {
     stage_.BeginStep(step);
     stage_.OnAccumulated([&](int chunk, int microbatch) {
-      if (ReducesEarly(env_, microbatch)) {
-        ReduceOverDataParallel(env_, step, stage_.ParametersOf(chunk));
-      }
+      if (ReducesEarly(env_, microbatch)) ReduceChunk(step, chunk);
       if (HoldsTiedTable(chunk)) tied_embeddings_.Accumulated(step, microbatch);
     });
     executor_.Run(stage_, [&](const Operation& message) { return stage_.SiteOf(message); });
     FinalizeStep(step);
     optimizer_.Step(step, NormAndClip(step));
     optimizer_.Show(step);
+    for (const auto& chunk : data_parallel_) chunk->StartParamSync();
     ShowCounters(step);
+  }
+
+  void ReduceChunk(int64_t step, int chunk) {
+    if (data_parallel_.empty()) {
+      ReduceOverDataParallel(env_, step, stage_.ParametersOf(chunk));
+    } else {
+      data_parallel_[static_cast<size_t>(chunk)]->FinishGradSync();
+    }
   }
 
   bool HoldsTiedTable(int chunk) const {
@@ -111,7 +156,13 @@ class Trainer {
     if (env_.config().train.calculate_per_token_loss) {
       label_count = GlobalLabelCount(env_, step, stage_.totals().labels);
     }
-    FinalizeGradients(env_, step, stage_.parameters(), tied_embeddings_, label_count);
+    const auto reduce = [&] {
+      if (!ReducesAfterLastMicrobatch(env_)) return;
+      for (int chunk = 0; chunk < layout_.chunks(); ++chunk) ReduceChunk(step, chunk);
+    };
+    if (env_.policies().data_parallel.finalizes(step)) {
+      FinalizeGradients(env_, step, stage_.parameters(), reduce, tied_embeddings_, label_count);
+    }
     ShowParameters(env_, stage_.parameters(), step, Phase::kFinalize, Quantity::kMainGrad);
     // As in Megatron, nobody but the last stage knows the loss.
     if (!stage_.has_loss()) return;
@@ -148,8 +199,10 @@ class Trainer {
 
   const RankEnv& env_;
   const StageLayout layout_;
+  Streams streams_;
   const std::shared_ptr<const Schedule> schedule_;
   StageModel stage_;
+  std::vector<std::unique_ptr<DataParallelChunk>> data_parallel_;
   Executor executor_;
   TiedEmbeddings tied_embeddings_;
   Optimizer optimizer_;
@@ -162,9 +215,11 @@ class Trainer {
 
 void TrainOnRank(Rank& rank, Communicator& comm, const TrainInputs& inputs, Probe& probe) {
   Validate(inputs.config);
-  const RankEnv env(rank.context(), comm, inputs.mesh, inputs.config, inputs.policies,
-                    inputs.parameters, probe);
-  Trainer(env, inputs.batches).Run();
+  Context context = rank.context();
+  context.sum_order = inputs.sum_order;
+  const RankEnv env(context, comm, inputs.mesh, inputs.config, inputs.policies, inputs.parameters,
+                    probe);
+  Trainer(env, rank.options(), inputs.batches).Run();
 }
 
 }  // namespace plumbline

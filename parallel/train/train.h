@@ -11,6 +11,7 @@
 
 #include "base/batch.h"
 #include "base/config.h"
+#include "base/context.h"
 #include "base/init.h"
 #include "base/mesh.h"
 #include "base/probe.h"
@@ -25,6 +26,7 @@ struct TrainInputs {
   const ParameterSource& parameters;
   const BatchSource& batches;
   const Policies& policies;
+  SumOrder sum_order = {};  // of the matrix products
 };
 
 // `comm` is the rank's communicator with the scenario's decorators on it.

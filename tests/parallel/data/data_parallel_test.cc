@@ -22,7 +22,7 @@ std::vector<double> Reduced(int tp, int dp, bool per_token,
       [&](const RankEnv& env) {
         Parameter parameter = MakeParameter(env, 0, "w", {1}, {});
         const double own = env.global_rank() + 1;
-        parameter.AddGradient(env.context(), Tensor::FromVector<double>(Context{}, {1}, {own}));
+        parameter.AddGradient(env, Pass{}, Tensor::FromVector<double>(Context{}, {1}, {own}));
         Parameter* const parameters[] = {&parameter};
         ReduceOverDataParallel(env, 1, parameters);
         result[env.global_rank()] = parameter.main_grad.at<double>({0});

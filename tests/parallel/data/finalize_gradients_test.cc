@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "parallel/data/data_parallel.h"
 #include "tests/parallel/tensor/module_world.h"
 
 namespace plumbline {
@@ -26,11 +27,11 @@ TEST(FinalizeGradients, CopiedRowsAreSummedOverTheirHoldersAlone) {
   OnEachRank(TensorParallelConfig(4, false), [&](const RankEnv& env) {
     Parameter parameter = WithCopiedRows(env);
     const double own = env.tp_rank() + 1;
-    parameter.AddGradient(env.context(),
+    parameter.AddGradient(env, Pass{},
                           Tensor::FromVector<double>(Context{}, {2, 1}, {own, 10 * own}));
     Parameter* const parameters[] = {&parameter};
     TiedEmbeddings tied_embeddings(env, parameters);
-    FinalizeGradients(env, 1, parameters, tied_embeddings, {});
+    FinalizeGradients(env, 1, parameters, [] {}, tied_embeddings, {});
     results[env.tp_rank()] = parameter.main_grad.ToVector<double>();
   });
   EXPECT_EQ(results[0], (std::vector<double>{1, 30}));
@@ -48,10 +49,11 @@ TEST(FinalizeGradients, PerTokenLossDividesByTheStepsLabels) {
     Parameter parameter = MakeParameter(env, 0, "norm", {1}, {});
     parameter.sequence_parallel = true;
     const double own = env.global_rank() + 1;
-    parameter.AddGradient(env.context(), Tensor::FromVector<double>(Context{}, {1}, {own}));
+    parameter.AddGradient(env, Pass{}, Tensor::FromVector<double>(Context{}, {1}, {own}));
     Parameter* const parameters[] = {&parameter};
     TiedEmbeddings tied_embeddings(env, parameters);
-    FinalizeGradients(env, 1, parameters, tied_embeddings,
+    const auto reduce = [&] { ReduceOverDataParallel(env, 1, parameters); };
+    FinalizeGradients(env, 1, parameters, reduce, tied_embeddings,
                       Tensor::FromVector<double>(Context{}, {}, {4}));
     // 1 + 2 + 3 + 4 over both groups, divided by 4.
     EXPECT_EQ(parameter.main_grad.at<double>({0}), 2.5);

@@ -32,7 +32,7 @@ void OnEachStage(const Policies& policies, bool early, double first, double last
         TiedEmbeddings tied(env, parameters);
         const double own = stage == 0 ? 1 : 10;
         const auto add = [&] {
-          table.AddGradient(env.context(),
+          table.AddGradient(env, Pass{},
                             Tensor::FromVector<double>(env.context(), {2, 1}, {own, own}));
         };
         for (int microbatch = 0; microbatch < 4; ++microbatch) {

@@ -70,8 +70,8 @@ TEST(GradNorm, IsTheEuclideanNorm) {
   OnEachRank(TensorParallelConfig(1, false), [](const RankEnv& env) {
     Parameter a = MakeParameter(env, 0, "a", {2}, {});
     Parameter b = MakeParameter(env, 0, "b", {1}, {});
-    a.AddGradient(env.context(), Tensor::FromVector<double>(Context{}, {2}, {2, 3}));
-    b.AddGradient(env.context(), Tensor::FromVector<double>(Context{}, {1}, {-6}));
+    a.AddGradient(env, Pass{}, Tensor::FromVector<double>(Context{}, {2}, {2, 3}));
+    b.AddGradient(env, Pass{}, Tensor::FromVector<double>(Context{}, {1}, {-6}));
     Parameter* const parameters[] = {&a, &b};
     EXPECT_EQ(GradNorm(env, 1, parameters).at<double>({}), 7);
   });

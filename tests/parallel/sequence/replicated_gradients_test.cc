@@ -29,7 +29,7 @@ Sums SumsOf(int tp, bool sequence_parallel, const Policies& policies = DefaultPo
           for (int64_t i = 0; i < gradient.elements(); ++i) {
             gradient.data<double>()[i] = env.tp_rank() + 1;
           }
-          parameter->AddGradient(env.context(), gradient);
+          parameter->AddGradient(env, Pass{}, gradient);
         }
         Parameter* const parameters[] = {&norm, &weight};
         SumSequenceParallelGradients(env, 1, parameters);

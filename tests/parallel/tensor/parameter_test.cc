@@ -79,8 +79,8 @@ TEST(Parameter, WeightDecayIsForTwoDimensions) {
 TEST(Parameter, GradientsAccumulate) {
   OnEachRank(TensorParallelConfig(1, false), [](const RankEnv& env) {
     Parameter parameter = MakeParameter(env, 7, "w", {3}, {});
-    parameter.AddGradient(env.context(), Tensor::FromVector<double>(Context{}, {3}, {1, 2, 3}));
-    parameter.AddGradient(env.context(), Tensor::FromVector<double>(Context{}, {3}, {10, 20, 30}));
+    parameter.AddGradient(env, Pass{}, Tensor::FromVector<double>(Context{}, {3}, {1, 2, 3}));
+    parameter.AddGradient(env, Pass{}, Tensor::FromVector<double>(Context{}, {3}, {10, 20, 30}));
     EXPECT_EQ(parameter.main_grad.ToVector<double>(), (std::vector<double>{11, 22, 33}));
     const Site site = parameter.At(5, Phase::kFinalize, Quantity::kMainGrad);
     EXPECT_EQ(ToString(site), "step 5 layer 7 finalize w main_grad");
