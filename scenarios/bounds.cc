@@ -1,8 +1,9 @@
 #include "scenarios/bounds.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
+#include <utility>
 
 #include "base/compare.h"
 #include "base/error.h"
@@ -11,8 +12,7 @@ namespace plumbline {
 namespace {
 
 constexpr double kBoundF64 = 1e-11;
-constexpr double kNegligibleGradient = 1e-12;  // of G, in f64
-constexpr double kGradientRounding = 1e-15;    // of G, in f64
+constexpr double kGradientRounding = 1e-15;  // of G, in f64
 
 }  // namespace
 
@@ -34,39 +34,74 @@ double RoundingRelativeToF64(DType dtype) {
 }
 
 double AdamExemption::ExtraAt(int64_t global_index, DType dtype) const {
-  if (largest_gradient == nullptr) return 0;
-  const double rounding = RoundingRelativeToF64(dtype);
-  const double gradient = (*largest_gradient)[static_cast<size_t>(global_index)];
-  return gradient < kNegligibleGradient * rounding ? extra * rounding : 0;
+  if (extra == nullptr) return 0;
+  const size_t at = static_cast<size_t>(global_index) % extra->size();
+  return static_cast<double>((*extra)[at]) * RoundingRelativeToF64(dtype);
 }
 
-AdamExemptionRule::AdamExemptionRule(const TrainConfig& train)
-    : adam_(train.optimizer == OptimizerKind::kAdam),
-      extra_per_gradient_(train.lr * kGradientRounding / train.adam_eps) {}
+AdamExemptionRule::AdamExemptionRule(const TrainConfig& train) : train_(train) {}
 
 void AdamExemptionRule::AddGradient(const std::string& parameter, const Tensor& main_grad) {
-  if (!adam_ || IsExact(main_grad.dtype())) return;
-  const double largest = MaxAbs(main_grad);
-  const double* gradient = main_grad.data<double>();
-  const auto elements = static_cast<size_t>(main_grad.elements());
-  auto now = std::make_shared<std::vector<float>>(elements);
-  for (size_t i = 0; i < elements; ++i) {
-    // A gradient that is zero as a whole has no scale: none of it was rounded.
-    (*now)[i] = largest > 0 ? static_cast<float>(std::abs(gradient[i]) / largest) : 0.0F;
-  }
-  AdamExemption& exemption = exemptions_[parameter];
-  if (exemption.largest_gradient != nullptr) {
-    const std::vector<float>& before = *exemption.largest_gradient;
-    PL_CHECK(before.size() == elements);
-    for (size_t i = 0; i < elements; ++i) (*now)[i] = std::max((*now)[i], before[i]);
-  }
-  exemption.largest_gradient = std::move(now);
-  exemption.extra += extra_per_gradient_ * largest;
+  if (train_.optimizer != OptimizerKind::kAdam || IsExact(main_grad.dtype())) return;
+  followed_[parameter].gradient = main_grad;
 }
 
-AdamExemption AdamExemptionRule::Of(const std::string& parameter) const {
-  const auto found = exemptions_.find(parameter);
-  return found == exemptions_.end() ? AdamExemption{} : found->second;
+void AdamExemptionRule::Update(double gradient, Moments& moments) const {
+  moments.mean = train_.adam_beta1 * moments.mean + (1 - train_.adam_beta1) * gradient;
+  moments.square =
+      train_.adam_beta2 * moments.square + (1 - train_.adam_beta2) * gradient * gradient;
+}
+
+AdamExemption AdamExemptionRule::AfterUpdate(const std::string& parameter) {
+  const auto found = followed_.find(parameter);
+  if (found == followed_.end()) return {};
+  Followed& of = found->second;
+  PL_CHECK(of.gradient.defined());
+  const Tensor gradient = std::exchange(of.gradient, Tensor());
+  const auto elements = static_cast<size_t>(gradient.elements());
+  of.elements.resize(elements);
+  ++of.step;
+  Update(clip_coefficient_ * MaxAbs(gradient), of.largest);
+  const auto steps = static_cast<double>(of.step);
+  const double mean_correction = 1 / (1 - std::pow(train_.adam_beta1, steps));
+  const double square_correction = 1 / (1 - std::pow(train_.adam_beta2, steps));
+  const double d1 = kGradientRounding * of.largest.mean * mean_correction;
+  const double d2 = kGradientRounding * std::sqrt(of.largest.square * square_correction);
+  const double* g = gradient.data<double>();
+  auto extra = std::make_shared<std::vector<float>>(elements, 0.0F);
+  if (of.extra != nullptr) *extra = *of.extra;
+  for (size_t i = 0; i < elements; ++i) {
+    Moments& moments = of.elements[i];
+    Update(clip_coefficient_ * g[i], moments);
+    const double mean = std::abs(moments.mean * mean_correction);
+    const double divisor = std::sqrt(moments.square * square_correction) + train_.adam_eps;
+    (*extra)[i] += static_cast<float>(train_.lr * (d1 + mean * d2 / divisor) / divisor);
+  }
+  of.extra = std::move(extra);
+  return {of.extra};
+}
+
+AdamExemption AdamExemptionRule::OfActivation(const std::string& tensor, const Shape& shape) const {
+  constexpr std::string_view kQkv = "self_attention.linear_qkv";
+  constexpr std::string_view kKey = "self_attention.key";
+  const bool key = tensor.ends_with(kKey);
+  if (!key && !tensor.ends_with(kQkv)) return {};
+  const std::string layer = tensor.substr(0, tensor.size() - (key ? kKey : kQkv).size());
+  const auto found = followed_.find(layer + std::string(kQkv) + ".bias");
+  if (found == followed_.end() || found->second.extra == nullptr) return {};
+  if (!key) return {found->second.extra};
+  // Rows of linear_qkv, group by group: queries, key, value.
+  const std::vector<float>& rows = *found->second.extra;
+  const auto groups = static_cast<size_t>(shape[2]);
+  const auto channels = static_cast<size_t>(shape[3]);
+  const size_t rows_per_group = rows.size() / groups;
+  auto extra = std::make_shared<std::vector<float>>();
+  for (size_t group = 0; group < groups; ++group) {
+    const auto value =
+        rows.begin() + static_cast<std::ptrdiff_t>((group + 1) * rows_per_group - channels);
+    extra->insert(extra->end(), value - static_cast<std::ptrdiff_t>(channels), value);
+  }
+  return {extra};
 }
 
 }  // namespace plumbline

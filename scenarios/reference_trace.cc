@@ -32,8 +32,14 @@ void ReferenceTrace::Record(const Site& site, Tensor global) {
   if (site.quantity == Quantity::kMainGrad) {
     exemption_rule_.AddGradient(site.tensor, entry.tensor);
   }
+  if (site.tensor == "clip_coefficient" && !IsExact(entry.tensor.dtype())) {
+    exemption_rule_.SetClipCoefficient(*entry.tensor.data<double>());
+  }
   if (site.quantity == Quantity::kParameter && site.phase == Phase::kStep) {
-    entry.exemption = exemption_rule_.Of(site.tensor);
+    entry.exemption = exemption_rule_.AfterUpdate(site.tensor);
+  }
+  if (site.phase == Phase::kForward) {
+    entry.exemption = exemption_rule_.OfActivation(site.tensor, entry.shape);
   }
   if (options_.keep && !options_.keep(site)) entry.tensor = Tensor();
   Append(std::move(entry));
@@ -106,7 +112,9 @@ const ReferenceEntry* ReferenceTrace::Find(const Site& site) {
 
 void ReferenceTrace::Drop(const ReferenceEntry& entry) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  Tensor& tensor = entries_[static_cast<size_t>(entry.ordinal)].tensor;
+  ReferenceEntry& held = entries_[static_cast<size_t>(entry.ordinal)];
+  held.exemption = {};
+  Tensor& tensor = held.tensor;
   if (!tensor.defined()) return;
   bytes_held_ -= static_cast<int64_t>(tensor.bytes());
   retired_.push_back(std::move(tensor));

@@ -4,7 +4,7 @@
 // (the comparison), and a reader waits for what is not there yet, so that both programs run side by
 // side.
 //
-// Numerics: under Adam a parameter's entry carries the exemption of DESIGN 1.2 (bounds.h).
+// Numerics: under Adam a parameter's entry carries what Adam makes of rounding (bounds.h).
 // Errors:   Record throws Internal when a site comes twice, Aborted after Cancel; Find rethrows
 //           what the reference threw.
 #ifndef PLUMBLINE_SCENARIOS_REFERENCE_TRACE_H_
@@ -28,7 +28,7 @@
 
 namespace plumbline {
 
-// One tensor or counter. Nothing but `tensor` changes after it was recorded.
+// One tensor or counter. Nothing but `tensor` and `exemption` changes after it was recorded.
 struct ReferenceEntry {
   int64_t ordinal = 0;  // in order of production, from 0
   Site site;
@@ -37,7 +37,7 @@ struct ReferenceEntry {
   int64_t elements = 0;  // of the tensor
   int64_t counter = 0;
   double max_abs = 0;       // over the finite values; of a field 1
-  AdamExemption exemption;  // of a parameter after a step
+  AdamExemption exemption;  // of what Adam's updates reach
 };
 
 class ReferenceTrace : public ReferenceSink {
@@ -60,7 +60,7 @@ class ReferenceTrace : public ReferenceSink {
 
   // The reader's side; pointers stay valid. Null when the reference ended without that site.
   const ReferenceEntry* Find(const Site& site);
-  // The entry's values are no longer needed.
+  // The entry's values and exemption are no longer needed.
   void Drop(const ReferenceEntry& entry);
   // Stops a reference that is no longer needed.
   void Cancel();

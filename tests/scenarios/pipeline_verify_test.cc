@@ -37,10 +37,6 @@ Scenario Pipelined(int model, const std::string& schedule, int pp, int chunks, i
   RunConfig& config = scenario.config;
   config.model.num_layers = int64_t{1} * pp * chunks;
   config.train.steps = 2;
-  // Where a gradient happens to be nearly zero, Adam amplifies its rounding by lr / eps. Over so
-  // many weights some are; an eps of 1e-8 would bring one of them to 2e-11, with gradients that are
-  // right to 1e-15.
-  config.train.adam_eps = 1e-6;
   config.parallel.pp = pp;
   config.parallel.virtual_stages = chunks;
   config.parallel.schedule = schedule;

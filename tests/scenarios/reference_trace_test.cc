@@ -142,19 +142,21 @@ TEST(ReferenceTraceTest, UnknownSitesTakeThePlaceOfTheirNearestKin) {
 TEST(ReferenceTraceTest, ParametersCarryTheExemptionOfTheirStep) {
   TrainConfig train;
   train.optimizer = OptimizerKind::kAdam;
-  ReferenceTrace trace(train);
-  for (int step = 1; step <= 2; ++step) {
-    trace.Record(At(step, "w", Phase::kFinalize, Quantity::kMainGrad),
-                 F64({1, step == 1 ? 0.0 : 1.0}));
-    trace.Record(At(step, "w", Phase::kStep, Quantity::kParameter), F64({1, 1}));
-    trace.Record(At(step, "w", Phase::kStep, Quantity::kExpAvg), F64({1, 1}));
-  }
-  const auto extra = [&](int step, Quantity quantity) {
+  const auto extra_of = [&](double clip, int step, Quantity quantity) {
+    ReferenceTrace trace(train);
+    for (int t = 1; t <= 2; ++t) {
+      trace.Record(At(t, "w", Phase::kFinalize, Quantity::kMainGrad), F64({1, 0}));
+      trace.Record(At(t, "clip_coefficient", Phase::kNorm, Quantity::kValue), F64({clip}));
+      trace.Record(At(t, "w", Phase::kStep, Quantity::kParameter), F64({1, 1}));
+      trace.Record(At(t, "w", Phase::kStep, Quantity::kExpAvg), F64({1, 1}));
+    }
     return trace.Find(At(step, "w", Phase::kStep, quantity))->exemption.ExtraAt(1, DType::kF64);
   };
-  EXPECT_GT(extra(1, Quantity::kParameter), 0);
-  EXPECT_EQ(extra(2, Quantity::kParameter), 0);
-  EXPECT_EQ(extra(1, Quantity::kExpAvg), 0);
+  const double extra = extra_of(1, 1, Quantity::kParameter);
+  EXPECT_GT(extra, 0);
+  EXPECT_FLOAT_EQ(extra_of(1, 2, Quantity::kParameter), 2 * extra);
+  EXPECT_FLOAT_EQ(extra_of(0.5, 1, Quantity::kParameter), 0.5 * extra);
+  EXPECT_EQ(extra_of(1, 1, Quantity::kExpAvg), 0);
 }
 
 }  // namespace
