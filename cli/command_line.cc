@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "cli/command_options.h"
 #include "cli/launch_line.h"
 #include "cli/schedule_command.h"
 #include "cli/toml_arguments.h"
@@ -23,6 +24,8 @@ struct Command {
   const char* name;
   const char* summary;
   const char* examples;
+  bool run_arguments = false;           // takes those of a training run
+  std::vector<OptionRow> options = {};  // and these beside them
 };
 
 const std::vector<Command>& Commands() {
@@ -38,13 +41,27 @@ const std::vector<Command>& Commands() {
        "What is not given takes a value that hides no mistakes, and is printed. Exit status: 0 "
        "pass, "
        "1 findings, 2 error.\n"
-       "`plumbline arguments` lists what becomes of every argument of Megatron-LM."},
+       "`plumbline arguments` lists what becomes of every argument of Megatron-LM.",
+       true},
       {"layout", "Print a mesh: groups, coordinates, and which part of a parameter a rank holds",
        "Examples:\n"
        "  plumbline layout --tp 2 --pp 2 --dp 2 --order tp-pp-dp\n"
        "  plumbline layout --tp 2 --dp 2 --param "
-       "decoder.layers.0.self_attention.linear_qkv.weight"},
+       "decoder.layers.0.self_attention.linear_qkv.weight",
+       true},
       {"schedule", kScheduleSummary, ""},
+      {"buffers",
+       "Print which buffer, bucket and data-parallel rank each parameter and gradient belongs to",
+       "Examples:\n"
+       "  plumbline buffers --dp 4 --use-distributed-optimizer --overlap-grad-reduce "
+       "--ddp-bucket-size 20000 --bf16\n"
+       "  plumbline buffers --pp 2 --dp 2 --use-distributed-optimizer --rank 5\n\n"
+       "The model and layout are verify's, of any size: nothing is allocated. A shard is a "
+       "position "
+       "in the data- and context-parallel group of one optimizer instance. `ready` is the order in "
+       "which the backward completes the buckets.",
+       true,
+       {{"--rank", "N", "the stage of this rank alone, and what it owns"}}},
       {"gradcheck", "Check the reference's own gradients against derivatives of its forward",
        "Examples:\n"
        "  plumbline gradcheck --dtype exact\n"
@@ -53,11 +70,13 @@ const std::vector<Command>& Commands() {
        "v, "
        "by dual numbers, must be the inner product of gradient and v: within 1e-12 in f64, and "
        "equal in --dtype exact. The model is that of verify. Exit status: 0 pass, 1 a tensor "
-       "differs, 2 error."},
+       "differs, 2 error.",
+       true},
       {"golden", "Run the reference on golden files and print how far it is from them",
        "Example:\n"
        "  plumbline golden tests/golden/llama_gqa_swiglu.safetensors\n\n"
        "Exit status: 0 when every quantity is within 1e-9, else 1; 2 error."},
+      {"rules", "List which combinations of data-parallel settings are refused, and why", ""},
       {"plants", "List the mistakes that verify --plant knows", ""},
       {"arguments", "List every known argument and what becomes of it", ""},
   };
@@ -172,34 +191,26 @@ GivenArguments Collect(const CLI::App& app) {
                         nearest.empty() ? "" : "; did you mean '--" + nearest + "'?");
 }
 
-// Parses and fills in help; an error of CLI11's becomes one of ours.
-void Parse(CLI::App& app, std::vector<std::string> words, bool run_arguments, CommandLine* line) {
-  app.allow_extras();
-  app.get_formatter()->column_width(44);
-  std::reverse(words.begin(), words.end());
-  try {
-    app.parse(std::move(words));
-  } catch (const CLI::CallForHelp&) {
-    line->help = app.help();
-    return;
-  } catch (const CLI::ArgumentMismatch& error) {
-    const std::string text = error.what();
-    throw InvalidArgument("{}: expected a value", text.substr(0, text.find(':')));
-  } catch (const CLI::ParseError& error) {
-    throw InvalidArgument("{}", std::string(error.what()));
-  }
+// Parses and fills in help.
+void Parse(const std::vector<std::string>& words, bool run_arguments, CLI::App& app,
+           CommandLine* line) {
+  line->help = ParseWords(words, app);
+  if (!line->help.empty()) return;
   const std::vector<std::string> extras = app.remaining();
   if (!extras.empty()) ThrowUnexpected(extras.front(), run_arguments);
 }
 
-void ParseRun(CLI::App& app, const std::vector<std::string>& words, CommandLine* line) {
+void ParseRun(const Command& command, const std::vector<std::string>& words, CLI::App& app,
+              CommandLine* line) {
   const LaunchLine launch = StripLauncher(words);
   line->launcher_world_size = launch.world_size;
   CheckWords(launch.arguments);
   AddRunArguments(launch.arguments, app);
-  Parse(app, launch.arguments, true, line);
+  AddOptions(command.options, app);
+  Parse(launch.arguments, true, app, line);
   if (!line->help.empty()) return;
   line->given = Collect(app);
+  line->options = CollectOptions(command.options, app);
   if (const std::optional<std::string> config = line->given.Text("config")) {
     line->given.AddMissing(ParseTomlFile(*config));
   }
@@ -239,22 +250,25 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments) {
   }
   CLI::App app(command->summary, "plumbline " + line.command);
   app.footer(command->examples);
-  if (line.command == "verify" || line.command == "gradcheck") {
-    ParseRun(app, words, &line);
-  } else if (line.command == "layout") {
+  if (line.command == "layout") {
     app.add_option("--param", line.parameters,
                    "a parameter whose pieces are shown; may be repeated")
         ->type_name("NAME");
-    ParseRun(app, words, &line);
+  }
+  if (command->run_arguments) {
+    ParseRun(*command, words, app, &line);
   } else if (line.command == "golden") {
     app.add_option("files", line.files, "golden files")->type_name("FILE");
     app.add_flag("--json", line.json, "one JSON object instead of text");
-    Parse(app, words, false, &line);
+    Parse(words, false, app, &line);
     if (line.help.empty() && line.files.empty()) {
       throw InvalidArgument("golden: expected at least one FILE.safetensors");
     }
   } else {
-    Parse(app, words, false, &line);
+    if (line.command == "rules") {
+      app.add_flag("--json", line.json, "one JSON object instead of text");
+    }
+    Parse(words, false, app, &line);
   }
   return line;
 }

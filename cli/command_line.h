@@ -6,16 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "cli/command_options.h"
 #include "cli/given_arguments.h"
 
 namespace plumbline {
 
 struct CommandLine {
-  // "verify", "gradcheck", "layout", "schedule", "golden", "plants", "arguments"
-  std::string command;
+  std::string command;  // "verify"
   std::string help;     // what to print instead of running it: help, version
 
-  GivenArguments given;                 // verify, gradcheck, layout: with what --config adds
+  GivenArguments given;                 // those of a training run, with what --config adds
+  CommandOptions options;               // those of the command alone
   int64_t launcher_world_size = 0;      // of a pasted launch line; 0: not said
   std::vector<std::string> parameters;  // layout: --param
   std::vector<std::string> files;       // golden

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/describing_commands.h"
 #include "cli/schedule_command.h"
 
 namespace plumbline {
@@ -22,6 +23,8 @@ int Dispatch(const CommandLine& line, const Console& console) {
   if (line.command == "schedule") return RunSchedule(line.words, console);
   if (line.command == "gradcheck") return RunGradcheck(line, console);
   if (line.command == "golden") return RunGolden(line, console);
+  if (line.command == "buffers") return RunBuffers(line, console);
+  if (line.command == "rules") return RunRules(line, console);
   if (line.command == "plants") return RunPlants(console);
   return RunArguments(console);
 }

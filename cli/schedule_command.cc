@@ -8,14 +8,12 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <algorithm>
-#include <charconv>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
 #include "cli/arguments.h"
+#include "cli/command_options.h"
 #include "cli/output_file.h"
 #include "cli/schedule_picture.h"
 #include "cli/schedule_svg.h"
@@ -37,96 +35,37 @@ struct Request {
   std::string help;  // what to print instead
 };
 
-int64_t ParseInteger(const std::string& flag, const std::string& text, int64_t most) {
-  int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stopped != end || text.empty()) {
-    throw InvalidArgument("{} {}: expected a whole number", flag, text);
-  }
-  if (value < 0 || value > most) {
-    throw InvalidArgument("{} {}: expected a number from 0 to {}", flag, text, most);
-  }
-  return value;
-}
-
-// Options of one value each, read after parsing so that errors are worded alike.
-class Options {
- public:
-  explicit Options(CLI::App& app) : app_(app) {}
-
-  void Add(const std::string& names, const char* value, const char* note) {
-    app_.add_option(names)->description(note)->type_name(value)->multi_option_policy(
-        CLI::MultiOptionPolicy::TakeLast);
-  }
-  std::optional<std::string> Text(const std::string& name) const {
-    const CLI::Option* option = app_.get_option(name);
-    if (option->count() == 0) return std::nullopt;
-    return option->results().back();
-  }
-  template <class T>
-  void Read(const std::string& name, T* target) const {
-    if (const auto text = Text(name)) {
-      *target = static_cast<T>(ParseInteger(name, *text, std::numeric_limits<T>::max()));
-    }
-  }
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    for (const CLI::Option* option : app_.get_options()) {
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    }
-    return names;
-  }
-
- private:
-  CLI::App& app_;
+constexpr OptionRow kOptions[] = {
+    {"--schedule", "NAME",
+     "naive, gpipe, 1f1b, interleaved, zb-h1 or zb-h2; without it what Megatron would run"},
+    {"--pp,--pipeline-model-parallel-size", "P", "pipeline stages; 1"},
+    {"--microbatches", "M", "microbatches of a step on each pipeline; 1"},
+    {"--virtual,--num-virtual-stages-per-pipeline-rank", "V",
+     "model chunks of a stage, for the interleaved schedule; 1"},
+    {"--microbatch-group-size-per-virtual-pipeline-stage", "G",
+     "microbatches that a chunk takes in a row; P"},
+    {"--cost-forward", "TIME", "of a microbatch through a chunk, in any unit; 1"},
+    {"--cost-backward", "TIME", "of both parts of a backward together; 2"},
+    {"--cost-backward-weight", "TIME",
+     "of its weight part, which zb-h1 and zb-h2 set apart; half of --cost-backward"},
+    {"--cost-communication", "TIME", "from a send to the arrival; 0"},
+    {"--svg", "FILE", "write the picture as SVG too"},
+    {"--width", "COLUMNS", "of the picture in text; 0: no limit; the terminal's, or 120"},
 };
 
-void AddOptions(Options& options) {
-  options.Add(
-      "--schedule", "NAME",
-      "naive, gpipe, 1f1b, interleaved, zb-h1 or zb-h2; without it what Megatron would run");
-  options.Add("--pp,--pipeline-model-parallel-size", "P", "pipeline stages; 1");
-  options.Add("--microbatches", "M", "microbatches of a step on each pipeline; 1");
-  options.Add("--virtual,--num-virtual-stages-per-pipeline-rank", "V",
-              "model chunks of a stage, for the interleaved schedule; 1");
-  options.Add("--microbatch-group-size-per-virtual-pipeline-stage", "G",
-              "microbatches that a chunk takes in a row; P");
-  options.Add("--cost-forward", "TIME", "of a microbatch through a chunk, in any unit; 1");
-  options.Add("--cost-backward", "TIME", "of both parts of a backward together; 2");
-  options.Add("--cost-backward-weight", "TIME",
-              "of its weight part, which zb-h1 and zb-h2 set apart; half of --cost-backward");
-  options.Add("--cost-communication", "TIME", "from a send to the arrival; 0");
-  options.Add("--svg", "FILE", "write the picture as SVG too");
-  options.Add("--width", "COLUMNS", "of the picture in text; 0: no limit; the terminal's, or 120");
-}
-
-void ParseWords(CLI::App& app, const Options& options, std::vector<std::string> words,
-                Request* request) {
-  app.allow_extras();
-  app.get_formatter()->column_width(44);
-  std::reverse(words.begin(), words.end());
-  try {
-    app.parse(std::move(words));
-  } catch (const CLI::CallForHelp&) {
-    request->help = app.help();
-    return;
-  } catch (const CLI::ArgumentMismatch& error) {
-    const std::string text = error.what();
-    throw InvalidArgument("{}: expected a value", text.substr(0, text.find(':')));
-  } catch (const CLI::ParseError& error) {
-    throw InvalidArgument("{}", std::string(error.what()));
-  }
+void CheckExtras(const CLI::App& app) {
   const std::vector<std::string> extras = app.remaining();
   if (extras.empty()) return;
   const std::string flag = extras.front().substr(0, extras.front().find('='));
-  const std::string nearest = NearestWord(flag, options.Names());
+  std::vector<std::string> names = NamesOf(kOptions);
+  names.insert(names.end(), {"--json", "--help"});
+  const std::string nearest = NearestWord(flag, names);
   throw InvalidArgument(
       "unknown argument '{}'{}", flag,
       nearest.empty() ? "; see plumbline schedule --help" : "; did you mean '" + nearest + "'?");
 }
 
-void ReadCosts(const Options& options, Costs* costs) {
+void ReadCosts(const CommandOptions& options, Costs* costs) {
   int64_t backward = costs->backward();
   options.Read("--cost-forward", &costs->forward);
   options.Read("--cost-backward", &backward);
@@ -149,11 +88,12 @@ Request ParseRequest(const std::vector<std::string>& words) {
       "  plumbline schedule --pp 4 --microbatches 8 --virtual 2 --svg schedule.svg\n"
       "  plumbline schedule --pp 4 --microbatches 8 --schedule zb-h1 --cost-forward 3 "
       "--cost-backward 5 --cost-backward-weight 2");
-  Options options(app);
-  AddOptions(options);
+  AddOptions(kOptions, app);
   app.add_flag("--json", request.json, "one JSON object instead of text: all operations and times");
-  ParseWords(app, options, words, &request);
+  request.help = ParseWords(words, app);
   if (!request.help.empty()) return request;
+  CheckExtras(app);
+  const CommandOptions options = CollectOptions(kOptions, app);
   ScheduleConfig& config = request.config;
   options.Read("--pp", &config.pp);
   options.Read("--microbatches", &config.microbatches);
