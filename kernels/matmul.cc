@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "kernels/elementwise.h"
 #include "kernels/host/common.h"
 #include "kernels/host/gemm.h"
 #include "kernels/host/in_f32.h"
@@ -99,6 +100,23 @@ void Product(const Context& context, const GemmSize& size, const MatrixView<T>& 
   }
 }
 
+// The same where the blocks of a bf16 or f16 product are results of their own, which `block` gives.
+template <class Block>
+Tensor RoundedProduct(const Context& context, int64_t k, const Block& block) {
+  const SumOrder& order = context.sum_order;
+  Context one_chain = context;
+  one_chain.sum_order = {};
+  Tensor sum;
+  for (int64_t i = 0; i < order.splits; ++i) {
+    const int64_t at = order.descending ? order.splits - 1 - i : i;
+    const int64_t begin = k * at / order.splits;
+    const int64_t end = k * (at + 1) / order.splits;
+    const Tensor part = block(one_chain, begin, end);
+    sum = i == 0 ? part : Add(context, sum, part);
+  }
+  return sum;
+}
+
 Shape WithLast(Shape shape, int64_t last) {
   shape.back() = last;
   return shape;
@@ -112,6 +130,12 @@ Tensor MatmulNT(const Context& context, const Tensor& x, const Tensor& w) {
   const RowMatrix b(context, "matmul NT", w);
   CheckSummed("matmul NT", x, w, a.columns(), b.columns());
   if (const host::InF32 f32(context, x.dtype()); f32.needed()) {
+    if (context.sum_order.rounded) {
+      return RoundedProduct(context, a.columns(),
+                            [&](const Context& one, int64_t from, int64_t to) {
+                              return MatmulNT(one, x.Slice(-1, from, to), w.Slice(1, from, to));
+                            });
+    }
     return f32.Round(MatmulNT(f32.context(), f32.Widen(x), f32.Widen(w)));
   }
   const GemmSize size = {a.rows(), b.rows(), a.columns()};
@@ -127,6 +151,12 @@ Tensor MatmulNN(const Context& context, const Tensor& dy, const Tensor& w) {
   const RowMatrix b(context, "matmul NN", w);
   CheckSummed("matmul NN", dy, w, a.columns(), b.rows());
   if (const host::InF32 f32(context, dy.dtype()); f32.needed()) {
+    if (context.sum_order.rounded) {
+      return RoundedProduct(context, a.columns(),
+                            [&](const Context& one, int64_t from, int64_t to) {
+                              return MatmulNN(one, dy.Slice(-1, from, to), w.Slice(0, from, to));
+                            });
+    }
     return f32.Round(MatmulNN(f32.context(), f32.Widen(dy), f32.Widen(w)));
   }
   const GemmSize size = {a.rows(), b.columns(), a.columns()};

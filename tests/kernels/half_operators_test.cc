@@ -392,6 +392,30 @@ Tensor Of(const std::vector<double>& values) {
   return Tensor::FromVector<T>(kContext, {static_cast<int64_t>(values.size())}, rounded);
 }
 
+// As a row-parallel layer over `splits` ranks: each rank's product is stored, and their sum.
+TYPED_TEST(HalfTensorTest, RoundedSumOrderIsThatOfARowParallelLayer) {
+  using T = TypeParam;
+  const Tensor x = Random<T>({3, 5, 24}, "x");
+  const Tensor w = Random<T>({7, 24}, "w");
+  for (const bool descending : {false, true}) {
+    Context context;
+    context.sum_order = {.splits = 3, .descending = descending, .rounded = true};
+    Tensor expected;
+    for (int64_t i = 0; i < 3; ++i) {
+      const int64_t begin = 8 * (descending ? 2 - i : i);
+      const Tensor part =
+          MatmulNT(kContext, x.Slice(-1, begin, begin + 8), w.Slice(1, begin, begin + 8));
+      if (i == 0) expected = part;
+      if (i > 0) AddInto(kContext, expected, part);
+    }
+    EXPECT_THAT(MatmulNT(context, x, w), BitEquals(expected));
+    EXPECT_THAT(MatmulNN(context, x, w.Transpose(0, 1).Clone(kContext)), BitEquals(expected));
+    EXPECT_FALSE(BitEqual(MatmulNT(kContext, x, w), expected));
+    const Tensor dy = x.View({15, 24}).Transpose(0, 1), wt = w.Transpose(0, 1);
+    EXPECT_THAT(MatmulTN(context, dy, wt), BitEquals(MatmulTN(kContext, dy, wt)));
+  }
+}
+
 // What the bound of IsOneRoundingFromF64 would see: a sum that is rounded at every addition.
 TYPED_TEST(HalfTensorTest, SumsInTheDtypeAreOutsideTheBound) {
   using T = TypeParam;
