@@ -12,14 +12,14 @@ bool ShardsGradients(const RunConfig& config) {
   return config.parallel.data.sharding_strategy >= ShardingStrategy::kOptimGrads;
 }
 
+// The dtype of main gradients is one with and without buffers.
 bool AnySet(const DataParallelConfig& data) {
   DataParallelConfig unset;
   unset.gradient_buffers = data.gradient_buffers;
   return data.sharding_strategy != unset.sharding_strategy || data.overlap_grad_reduce ||
          data.overlap_param_gather || data.bucket_size != unset.bucket_size ||
          data.average_in_collective || data.pad_buckets_for_high_nccl_busbw ||
-         data.num_distributed_optimizer_instances != unset.num_distributed_optimizer_instances ||
-         data.grads_in_param_dtype;
+         data.num_distributed_optimizer_instances != unset.num_distributed_optimizer_instances;
 }
 
 constexpr DataParallelRule kRules[] = {

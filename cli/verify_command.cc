@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "base/batch.h"
-#include "base/error.h"
 #include "base/init.h"
 #include "base/rng.h"
 #include "cli/commands.h"
@@ -51,10 +50,6 @@ std::vector<uint8_t> DataOf(const RunOptions& options) {
 
 int RunVerify(const CommandLine& line, const Console& console) {
   const RunOptions options = MakeRunOptions(line);
-  // `plumbline buffers` and its like already describe what the ranks do not run.
-  if (options.config.parallel.data.gradient_buffers) {
-    throw InvalidArgument("verify does not run gradient buffers and low precision yet");
-  }
   std::vector<uint8_t> bytes = DataOf(options);
   const int64_t data_bytes = static_cast<int64_t>(bytes.size());
   Scenario scenario = MakeScenario(options);
