@@ -72,7 +72,7 @@ std::string OwnersText(const std::vector<OwnedRange>& owners, std::optional<int>
   return fmt::format("{}", fmt::join(words, "  "));
 }
 
-std::string BucketRule(const RunConfig& config, const StageBuffers& stage) {
+std::string SizeRule(const RunConfig& config, const StageBuffers& stage) {
   const DataParallelConfig& data = config.parallel.data;
   if (data.sharding_strategy >= ShardingStrategy::kOptimGrads) {
     return "a bucket for each unit of the model";
@@ -82,6 +82,20 @@ std::string BucketRule(const RunConfig& config, const StageBuffers& stage) {
   std::string text = fmt::format("buckets of at least {} elements", BucketSizeOf(config.parallel));
   if (stage.chunks.size() > 1) text += " in chunk 0, one in each of the others";
   return text;
+}
+
+bool AnyTiedAlone(const StageBuffers& stage) {
+  for (const ChunkBuffers& chunk : stage.chunks) {
+    if (!chunk.options.use_distributed_optimizer) continue;
+    for (const StageParameter& parameter : chunk.parameters) {
+      if (parameter.shared_embedding) return true;
+    }
+  }
+  return false;
+}
+
+std::string BucketRule(const RunConfig& config, const StageBuffers& stage) {
+  return SizeRule(config, stage) + (AnyTiedAlone(stage) ? "; the tied embedding apart" : "");
 }
 
 int ReadyPosition(const StageBuffers& stage, const BucketPlace& place) {

@@ -62,6 +62,23 @@ const std::vector<Command>& Commands() {
        "which the backward completes the buckets.",
        true,
        {{"--rank", "N", "the stage of this rank alone, and what it owns"}}},
+      {"timeline",
+       "Print when a step's collectives run beside its computation, and what is exposed",
+       "Examples:\n"
+       "  plumbline timeline --dp 4 --use-distributed-optimizer --ddp-bucket-size 20000\n"
+       "  plumbline timeline --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --tp 1 "
+       "--dp 64 --bf16 --use-distributed-optimizer --perfetto step.json\n\n"
+       "A model of one rank, in whole nanoseconds: costs are given, not measured, and waits for "
+       "other pipeline stages are left out. Buckets are those of --overlap-grad-reduce in every "
+       "row, so that only the overlap differs; exposed = communication - overlapped.",
+       true,
+       {{"--stage", "N", "the pipeline stage; 0"},
+        {"--overlap", "NAME", "list the collectives of none, grad, param or both; the flags' own"},
+        {"--forward-ps", "N", "of one microbatch, picoseconds per parameter; 40"},
+        {"--backward-ps", "N", "the same of a backward; 80"},
+        {"--latency-ns", "N", "of a collective; 10000"},
+        {"--bandwidth-gbs", "N", "of a rank, 1e9 bytes a second; 50"},
+        {"--perfetto", "FILE", "write all four as a trace for Perfetto or Chrome too"}}},
       {"gradcheck", "Check the reference's own gradients against derivatives of its forward",
        "Examples:\n"
        "  plumbline gradcheck --dtype exact\n"

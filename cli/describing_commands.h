@@ -10,6 +10,8 @@ namespace plumbline {
 
 int RunRules(const CommandLine& line, const Console& console);
 int RunBuffers(const CommandLine& line, const Console& console);
+// Writes --perfetto whole or not at all.
+int RunTimeline(const CommandLine& line, const Console& console);
 
 }  // namespace plumbline
 

@@ -181,11 +181,14 @@ class Simulator {
 
   // Collectives follow each other on their stream, and so do spans of compute.
   void Measure() {
+    auto span = timeline_.compute.begin();
     for (const CollectiveSpan& collective : timeline_.collectives) {
       timeline_.communication += collective.end - collective.start;
-      for (const ComputeSpan& span : timeline_.compute) {
-        const int64_t start = std::max(span.start, collective.start);
-        timeline_.overlapped += std::max<int64_t>(0, std::min(span.end, collective.end) - start);
+      while (span != timeline_.compute.end()) {
+        const int64_t start = std::max(span->start, collective.start);
+        timeline_.overlapped += std::max<int64_t>(0, std::min(span->end, collective.end) - start);
+        if (span->end > collective.end) break;  // the next collective may meet it too
+        ++span;
       }
     }
   }
