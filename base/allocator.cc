@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <mutex>
 #include <new>
 
 #include "base/error.h"
@@ -20,8 +22,7 @@ size_t RoundUp(size_t bytes) {
 
 std::string_view Name(MemoryCategory category) {
   constexpr std::string_view kNames[kMemoryCategories] = {
-      "parameter",     "gradient", "optimizer", "activation",
-                                                         "communication", "gathered", "other"};
+      "parameter", "gradient", "optimizer", "activation", "communication", "gathered", "other"};
   return kNames[static_cast<size_t>(category)];
 }
 
@@ -42,8 +43,15 @@ void Allocator::Free(void* memory, size_t bytes, MemoryCategory category) noexce
 }
 
 Allocator& DefaultAllocator() {
-  thread_local Allocator* allocator = new Allocator(/*poison=*/true);
-  return *allocator;
+  // Tensors outlive their thread, so that its allocator has to stay, and be reachable.
+  static std::mutex mutex;
+  static auto* all = new std::deque<Allocator>;
+  thread_local Allocator* own = nullptr;
+  if (own == nullptr) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    own = &all->emplace_back(/*poison=*/true);
+  }
+  return *own;
 }
 
 }  // namespace plumbline

@@ -49,7 +49,10 @@ void Streams::Wait(StreamId stream, StreamEvent event) {
 
 void Streams::Synchronize(StreamId stream) {
   Queue& queue = queues_[static_cast<size_t>(stream)];
-  while (!queue.empty()) ForceFront(queue);
+  while (!queue.empty()) {
+    ForceFront(queue);
+    Advance();
+  }
 }
 
 void Streams::Add(StreamId stream, Item item) {
@@ -64,12 +67,13 @@ void Streams::Advance() {
       if (!queue.empty() && Ready(queue.front())) ready.push_back(&queue);
     }
     if (ready.empty() || HoldsBack()) return;
-    const size_t chosen = random_ ? choices_.Bits(choices_made_++) % ready.size() : 0;
+    const size_t chosen =
+        random_ ? choices_.Bits(choices_made_++) % ready.size() : ready.size() - 1;
     RunFront(*ready[chosen]);
   }
 }
 
-bool Streams::HoldsBack() { return random_ && choices_.Bits(choices_made_++) % 3 == 0; }
+bool Streams::HoldsBack() { return random_ && choices_.Bits(choices_made_++) % 2 == 0; }
 
 bool Streams::Ready(const Item& item) const {
   switch (item.kind) {
@@ -106,8 +110,12 @@ void Streams::RunFront(Queue& queue) {
 }
 
 void Streams::ForceFront(Queue& queue) {
-  if (queue.front().kind == Item::Kind::kWait) RunUntilHappened(queue.front().event);
-  RunFront(queue);
+  const Item& front = queue.front();
+  if (front.kind == Item::Kind::kWait && !happened_[static_cast<size_t>(front.event)]) {
+    RunUntilHappened(front.event);  // and perhaps more, so that the front is another one now
+  } else {
+    RunFront(queue);
+  }
 }
 
 void Streams::RunUntilHappened(StreamEvent event) {
@@ -119,6 +127,7 @@ void Streams::RunUntilHappened(StreamEvent event) {
     });
     if (recorder == queues_.end()) throw Internal("stream event {} is never recorded", event);
     ForceFront(*recorder);
+    Advance();
   }
 }
 

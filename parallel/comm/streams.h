@@ -2,7 +2,7 @@
 // orders tasks of different streams.
 //
 // Under the round-robin policy a task runs as soon as it is enqueued and what it waits for has
-// happened. Under the random policy a seeded choice holds tasks back, so that on some seed a task
+// happened, communication first. Under the random policy a seeded choice holds tasks back, so that on some seed a task
 // runs before, and on another after, whatever no event orders it with: a missing wait shows. The
 // same seed repeats it.
 //
@@ -61,7 +61,7 @@ class Streams {
   bool Ready(const Item& item) const;
   void RunFront(Queue& queue);
   void RunUntilHappened(StreamEvent event);
-  // Runs the front item, and first what it waits for.
+  // Runs the front item, or what it waits for.
   void ForceFront(Queue& queue);
   bool HoldsBack();
 

@@ -127,7 +127,7 @@ void BucketGroupSync::FinishGradSync() {
   streams_.Wait(StreamId::kCompute, reduced_);
 }
 
-void BucketGroupSync::StartParamSync() {
+void BucketGroupSync::StartParamSync(const std::function<void()>& gathered) {
   if (!sharded_ || !env_.policies().data_parallel.gathers_parameters(step_, number_)) return;
   const StreamEvent updated = streams_.Record(StreamId::kCompute);
   streams_.Wait(StreamId::kCommunication, updated);
@@ -141,6 +141,7 @@ void BucketGroupSync::StartParamSync() {
       return env_.comm().AllGatherAsync(own, whole, groups_.instance, site);
     });
   }
+  streams_.Enqueue(StreamId::kCommunication, gathered);
   gathered_ = streams_.Record(StreamId::kCommunication);
   gathering_ = true;
 }

@@ -13,6 +13,7 @@
 #define PLUMBLINE_PARALLEL_DATA_BUCKET_GROUP_H_
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -50,9 +51,9 @@ class BucketGroupSync {
 
   void StartGradSync();
   void FinishGradSync();
-  void StartParamSync();
+  // `gathered` runs on the communication stream when the weights are there.
+  void StartParamSync(const std::function<void()>& gathered);
   void FinishParamSync();
-  bool gathering() const { return gathering_; }
   const std::vector<Parameter*>& parameters() const { return parameters_; }
 
  private:

@@ -198,25 +198,25 @@ void DistributedDataParallel::PoisonOtherShards() {
 
 void DistributedDataParallel::StartParamSync() {
   if (!sharded_) return;
-  updated_step_ = step_;
+  FinishParamSync();  // of weights that nobody has used
   PoisonOtherShards();
   // In the order in which the forward needs them.
-  for (size_t i = bucket_groups_.size(); i-- > 0;) bucket_groups_[i].StartParamSync();
+  for (size_t i = bucket_groups_.size(); i-- > 0;) {
+    BucketGroupSync& group = bucket_groups_[i];
+    group.StartParamSync([this, &group, step = step_] { ShowParameters(group, step); });
+  }
   if (!overlaps_params_) FinishParamSync();
 }
 
-void DistributedDataParallel::FinishParamSyncOf(int number) {
-  BucketGroupSync& group = bucket_groups_[static_cast<size_t>(number)];
-  if (!group.gathering()) return;
-  group.FinishParamSync();
+void DistributedDataParallel::ShowParameters(const BucketGroupSync& group, int64_t step) const {
   for (const Parameter* parameter : group.parameters()) {
-    env_.probe().Observe(parameter->At(updated_step_, Phase::kStep, Quantity::kParameter),
-                         parameter->layout, parameter->value);
+    env_.probe().Observe(parameter->At(step, Phase::kStep, Quantity::kParameter), parameter->layout,
+                         parameter->value);
   }
 }
 
 void DistributedDataParallel::FinishParamSync() {
-  for (size_t i = bucket_groups_.size(); i-- > 0;) FinishParamSyncOf(static_cast<int>(i));
+  for (size_t i = bucket_groups_.size(); i-- > 0;) bucket_groups_[i].FinishParamSync();
 }
 
 void DistributedDataParallel::BeforeForward(const Pass& pass, int unit) {
@@ -224,7 +224,9 @@ void DistributedDataParallel::BeforeForward(const Pass& pass, int unit) {
   const std::vector<Parameter*>& used = units_[static_cast<size_t>(unit)];
   for (const Parameter* parameter : used) {
     const int group = group_of_.at(parameter);
-    if (env_.policies().data_parallel.waits_for_gather(group)) FinishParamSyncOf(group);
+    if (env_.policies().data_parallel.waits_for_gather(group)) {
+      bucket_groups_[static_cast<size_t>(group)].FinishParamSync();
+    }
   }
   CheckUsable(env_, pass, used);
 }

@@ -46,7 +46,7 @@ class DistributedDataParallel : public DataParallelChunk {
   void ShareOut();
   void ZeroGradients(int microbatch);
   void StartReadyGroups();
-  void FinishParamSyncOf(int group);
+  void ShowParameters(const BucketGroupSync& group, int64_t step) const;
   void PoisonOtherShards();
 
   const RankEnv& env_;
@@ -63,7 +63,6 @@ class DistributedDataParallel : public DataParallelChunk {
   std::map<const Parameter*, int> gradients_;  // of the current microbatch
   size_t next_group_ = 0;                      // to start its reduction
   int64_t step_ = 0;
-  int64_t updated_step_ = 0;  // whose weights are gathered
   bool last_microbatch_ = false;
 };
 

@@ -149,6 +149,10 @@ void FullyShardedDataParallel::StartGather(Shards& shards, const Pass& pass) {
                        [this, own = shards.own_weights, whole = shards.weights, site] {
                          return env_.comm().AllGatherAsync(own, whole, groups_.instance, site);
                        });
+  if (!shards_weights_) {
+    streams_.Enqueue(StreamId::kCommunication,
+                     [this, &shards, step = step_] { ShowParameters(shards, step); });
+  }
   shards.gathered = streams_.Record(StreamId::kCommunication);
   shards.gathering = true;
 }
@@ -158,7 +162,6 @@ void FullyShardedDataParallel::FinishGather(Shards& shards) {
   shards.gathering = false;
   streams_.Wait(StreamId::kCompute, shards.gathered);
   streams_.Synchronize(StreamId::kCompute);
-  if (!shards_weights_) ShowParameters(shards);
 }
 
 void FullyShardedDataParallel::Gather(const Pass& pass, int unit, int next_unit) {
@@ -291,10 +294,10 @@ void FullyShardedDataParallel::FinishGradSync() {
   streams_.Synchronize(StreamId::kCompute);
 }
 
-void FullyShardedDataParallel::ShowParameters(const Shards& shards) const {
+void FullyShardedDataParallel::ShowParameters(const Shards& shards, int64_t step) const {
   for (const Laid& laid : shards.parameters) {
     const Parameter& parameter = *laid.parameter;
-    const Site site = parameter.At(updated_step_, Phase::kStep, Quantity::kParameter);
+    const Site site = parameter.At(step, Phase::kStep, Quantity::kParameter);
     if (shards_weights_) {
       env_.probe().Observe(site, parameter.owned_layout(), parameter.owned_value());
     } else {
@@ -304,11 +307,11 @@ void FullyShardedDataParallel::ShowParameters(const Shards& shards) const {
 }
 
 void FullyShardedDataParallel::StartParamSync() {
-  updated_step_ = step_;
   if (shards_weights_) {
-    for (const Shards& shards : shards_) ShowParameters(shards);
+    for (const Shards& shards : shards_) ShowParameters(shards, step_);
     return;
   }
+  FinishParamSync();  // of weights that nobody has used
   Pass pass;
   pass.step = static_cast<int32_t>(step_);
   pass.microbatch = -1;

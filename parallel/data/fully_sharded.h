@@ -81,7 +81,7 @@ class FullyShardedDataParallel : public DataParallelChunk {
   void StartReduction(Shards& shards, const Pass& pass);
   void CollectReductions(size_t leave);
   Tensor TakeSendBuffer(const Shards& shards);
-  void ShowParameters(const Shards& shards) const;
+  void ShowParameters(const Shards& shards, int64_t step) const;
 
   const RankEnv& env_;
   Streams& streams_;
@@ -93,7 +93,6 @@ class FullyShardedDataParallel : public DataParallelChunk {
   std::deque<Reduction> reductions_;
   std::vector<Tensor> free_send_buffers_;
   int64_t step_ = 0;
-  int64_t updated_step_ = 0;  // whose weights are gathered
 };
 
 }  // namespace plumbline

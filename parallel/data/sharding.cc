@@ -109,6 +109,7 @@ OwnedPart MakeOwnedPart(const RankEnv& env, const ShardGroups& groups, const Par
 
 BufferRange WithinParameter(const BufferRange& parameter, const BufferRange& of_buffer) {
   const BufferRange both = Intersection(parameter, of_buffer);
+  if (both.size() == 0) return {};
   return {both.begin - parameter.begin, both.end - parameter.begin};
 }
 

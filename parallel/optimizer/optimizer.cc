@@ -30,6 +30,12 @@ Optimizer::Optimizer(const RankEnv& env, const std::vector<Parameter*>& paramete
 }
 
 void Optimizer::Step(int64_t step, const Tensor& gradient_scale) {
+  if (const auto& change = env_.policies().change_moments) {
+    std::vector<Tensor> moments;
+    for (const State& state : states_) moments.push_back(state.exp_avg);
+    for (const State& state : states_) moments.push_back(state.exp_avg_sq);
+    change(env_.comm(), env_.context(), shards_, step, moments);
+  }
   for (State& state : states_) Update(step, gradient_scale, state);
 }
 
@@ -43,10 +49,6 @@ void Optimizer::Update(int64_t step, const Tensor& gradient_scale, State& state)
   Tensor& master = state.master.defined() ? state.master : value;
   Tensor gradient = parameter.owned_grad();
   if (gradient.dtype() != master.dtype()) gradient = Cast(context, gradient, master.dtype());
-  if (env_.policies().change_moments) {
-    env_.policies().change_moments(env_.comm(), context, shards_, step, parameter.name(),
-                                   state.exp_avg, state.exp_avg_sq);
-  }
   if (train.optimizer == OptimizerKind::kAdam) {
     const AdamOptions options = {.lr = train.lr,
                                  .beta1 = train.adam_beta1,

@@ -60,9 +60,10 @@ struct Policies {
     std::function<bool(int64_t step)> finalizes = [](int64_t) { return true; };
   } data_parallel;
 
-  // Changes a parameter's two moments before the update of a step. Empty: they stay.
+  // Changes a rank's moments before the update of a step: all first ones, then all second ones.
+  // Empty: they stay.
   std::function<void(Communicator& comm, const Context& context, const Group& shards, int64_t step,
-                     const std::string& parameter, Tensor& exp_avg, Tensor& exp_avg_sq)>
+                     std::vector<Tensor>& moments)>
       change_moments;
 
   // The sum over first and last pipeline stage of the gradients of a word table that both hold.
