@@ -36,14 +36,16 @@ Json FindingJson(const Finding& finding) {
           {"repeat", finding.repeat},    {"message", finding.message}};
 }
 
-Json ComparedJson(const ComparedQuantity& compared) {
+Json ComparedJson(const ComparedQuantity& compared, bool has_floor) {
   const bool all_equal = compared.worst == 0;
-  return {{"quantity", compared.quantity},
-          {"tensors", compared.tensors},
-          {"values", compared.values},
-          {"worst", NumberJson(compared.worst)},
-          {"bound", NumberJson(compared.bound)},
-          {"where", all_equal ? Json(nullptr) : SiteJson(compared.worst_site)}};
+  Json json = {{"quantity", compared.quantity},
+               {"tensors", compared.tensors},
+               {"values", compared.values},
+               {"worst", NumberJson(compared.worst)},
+               {"bound", NumberJson(compared.bound)}};
+  if (has_floor) json["floor"] = NumberJson(compared.floor);
+  json["where"] = all_equal ? Json(nullptr) : SiteJson(compared.worst_site);
+  return json;
 }
 
 // Keys as Megatron's namespace spells them.
@@ -75,7 +77,7 @@ std::string VerdictJson(const RunOptions& options, int64_t data_bytes, const Ver
                         std::optional<double> wall_seconds) {
   Json compared = Json::array();
   for (const ComparedQuantity& quantity : verdict.compared) {
-    compared.push_back(ComparedJson(quantity));
+    compared.push_back(ComparedJson(quantity, verdict.low_precision.has_value()));
   }
   Json findings = Json::array();
   for (const Finding& finding : verdict.findings) findings.push_back(FindingJson(finding));
@@ -106,6 +108,14 @@ std::string VerdictJson(const RunOptions& options, int64_t data_bytes, const Ver
         {"prime", verdict.exact->prime},         {"keys", verdict.exact->keys},
         {"void_runs", verdict.exact->void_runs}, {"values", verdict.exact->values},
         {"unequal", verdict.exact->unequal},     {"false_equality", verdict.exact->false_equality}};
+  }
+  if (verdict.low_precision) {
+    const LowPrecisionVerdict& of = *verdict.low_precision;
+    json["low_precision"] = {{"dtype", Name(of.dtype)},
+                             {"unit", of.unit},
+                             {"multiple", of.multiple},
+                             {"minimum", of.minimum},
+                             {"runs", of.runs}};
   }
   if (wall_seconds.has_value()) json["timings"] = {{"wall_seconds", *wall_seconds}};
   // A path need not be UTF-8.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <sstream>
 #include <vector>
@@ -146,8 +147,34 @@ std::string ExactText(const ExactVerdict& exact) {
   return text;
 }
 
+// "2^-8"
+std::string UnitText(double unit) { return fmt::format("2^{}", std::ilogb(unit)); }
+
+// In units of the dtype's rounding. Of what the optimizer holds bounds follow from the gradients'.
+std::string LowPrecisionTable(const Verdict& verdict) {
+  const LowPrecisionVerdict& of = *verdict.low_precision;
+  std::vector<std::vector<std::string>> rows = {
+      {"quantity", "tensors", "values", "worst", "floor", "bound", "where it is worst"}};
+  for (const ComparedQuantity& compared : verdict.compared) {
+    const bool any = compared.worst != 0;
+    const auto units = [&](double deviation) {
+      return any ? fmt::format("{:.2f}", deviation / of.unit) : "0";
+    };
+    rows.push_back({compared.quantity, fmt::format("{}", compared.tensors),
+                    fmt::format("{}", compared.values), units(compared.worst),
+                    units(compared.floor), units(compared.bound),
+                    any ? ToString(compared.worst_site) : "all are equal"});
+  }
+  return fmt::format(
+      "in units of {} ({}); floor: the worst of {} one-rank runs; bound: {} x floor, at least "
+      "{}\n{}",
+      UnitText(of.unit), Name(of.dtype), of.runs, of.multiple, of.multiple * of.minimum,
+      FormatTable(rows, {1, 2, 3, 4, 5}));
+}
+
 std::string ComparedTable(const Verdict& verdict) {
   if (verdict.exact) return ExactTable(verdict);
+  if (verdict.low_precision) return LowPrecisionTable(verdict);
   std::vector<std::vector<std::string>> rows = {
       {"quantity", "tensors", "values", "worst", "bound", "where it is worst"}};
   for (const ComparedQuantity& compared : verdict.compared) {

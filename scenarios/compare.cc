@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kernels/elementwise.h"
 #include "parallel/pipeline/stage_layout.h"
+#include "scenarios/accumulation.h"
 #include "scenarios/bounds.h"
 #include "scenarios/layout_plan.h"
 #include "scenarios/piece_difference.h"
@@ -42,6 +44,7 @@ struct OpenSite {
   std::optional<Overlay> overlay;
   Divergence values;      // of the ranks seen; no ranks: none diverged
   double worst = 0;       // absolute; in a field how many values are not equal
+  double allowed = 0;     // what the worst may be, where elements have allowances of their own
   double worst_size = 0;  // of the divergence of `values`
   int64_t compared = 0;
   bool misfit = false;  // a piece that could not be compared, so that coverage says nothing
@@ -49,6 +52,19 @@ struct OpenSite {
   bool HasShown(int rank) const {
     return std::find(shown.begin(), shown.end(), rank) != shown.end();
   }
+};
+
+bool IsFault(FindingClass kind) {
+  return kind == FindingClass::kBufferLayout || kind == FindingClass::kUnusedParameter ||
+         kind == FindingClass::kPrematureUse;
+}
+
+// What the program said about itself, and the ranks that did.
+struct Fault {
+  FindingClass kind;
+  Site site;
+  std::string what;
+  std::vector<int> ranks;
 };
 
 }  // namespace
@@ -71,7 +87,7 @@ double ActivationGradientFactor(const RunConfig& config, const BatchSource& batc
 class Comparer::Impl {
  public:
   Impl(const RunConfig& config, const Mesh& mesh, const BatchSource& batches,
-       ReferenceTrace& reference);
+       ReferenceTrace& reference, const NoiseFloor* noise_floor);
 
   Probe& ProbeOf(int rank);
   void OnAdvance(std::function<void(const Site&)> callback) { on_advance_ = std::move(callback); }
@@ -82,6 +98,9 @@ class Comparer::Impl {
 
   void Observe(int rank, const Site& site, const ObservedLayout& layout, const Tensor& local);
   void ObserveCounter(int rank, const Site& site, int64_t value);
+  void ObserveAccumulation(int rank, const Site& site, const Tensor& gradient,
+                           const Tensor& main_grad);
+  void ObserveFault(int rank, FindingClass kind, const Site& site, const std::string& what);
   OpenSite* Open(int rank, const Site& site);
   void CloseIfComplete(OpenSite& open);
   void Close(OpenSite& open);
@@ -107,7 +126,8 @@ class Comparer::Impl {
   ReferenceTrace& reference_;
   const StageLayout stages_;
   std::unordered_map<std::string, std::vector<bool>> stages_of_tensor_;
-  const double bound_;
+  const NoiseFloor* const noise_floor_;
+  const double bound_;  // without a noise floor
   std::function<void(const Site&)> on_advance_;
   std::pair<int32_t, int32_t> latest_ = {-1, -1};  // step and microbatch
 
@@ -120,6 +140,8 @@ class Comparer::Impl {
   std::unordered_map<Site, bool, SiteHash> shares_elements_;  // by site without its time
   std::map<int64_t, int64_t> divisor_;                        // of activation gradients, by step
   Tally tally_;
+  AccumulationChecker accumulation_;
+  std::vector<Fault> faults_;
   std::vector<Divergence> divergences_;
 };
 
@@ -132,6 +154,13 @@ class Comparer::Impl::RankProbe : public Probe {
   void ObserveCounter(const Site& site, int64_t value) override {
     impl_.ObserveCounter(rank_, site, value);
   }
+  void ObserveAccumulation(const Site& site, const Tensor& gradient,
+                           const Tensor& main_grad) override {
+    impl_.ObserveAccumulation(rank_, site, gradient, main_grad);
+  }
+  void ObserveFault(FindingClass kind, const Site& site, const std::string& what) override {
+    impl_.ObserveFault(rank_, kind, site, what);
+  }
 
  private:
   Impl& impl_;
@@ -139,16 +168,18 @@ class Comparer::Impl::RankProbe : public Probe {
 };
 
 Comparer::Impl::Impl(const RunConfig& config, const Mesh& mesh, const BatchSource& batches,
-                     ReferenceTrace& reference)
+                     ReferenceTrace& reference, const NoiseFloor* noise_floor)
     : config_(config),
       mesh_(mesh),
       batches_(batches),
       reference_(reference),
       stages_(config),
-      bound_(DeviationBound(config.dtype)),
+      noise_floor_(noise_floor),
+      bound_(noise_floor != nullptr ? 0 : DeviationBound(config.dtype)),
       last_place_(static_cast<size_t>(mesh.world_size()), -1),
       coverage_(plans_),
-      tally_(bound_) {
+      tally_(bound_),
+      accumulation_(config.grad_dtype()) {
   for (int rank = 0; rank < mesh.world_size(); ++rank) {
     probes_.push_back(std::make_unique<RankProbe>(*this, rank));
   }
@@ -219,7 +250,7 @@ OpenSite* Comparer::Impl::Open(int rank, const Site& site) {
     if (fresh) {
       open->entry = entry;
       open->divisor = DivisorOf(site);
-      open->bound = bound_;
+      open->bound = noise_floor_ != nullptr ? noise_floor_->BoundOf(site) : bound_;
     }
   }
   if (open == nullptr || open->HasShown(rank)) {
@@ -242,7 +273,9 @@ void Comparer::Impl::Observe(int rank, const Site& site, const ObservedLayout& l
       open->reports.push_back(ReportOf(rank, plan, packed));
       ComparePiece(*open, {rank}, plan, packed);
     } else {
-      open->contributions.push_back({rank, &plan, packed.Clone(Context{})});
+      // Sums of these have no dtype of the program's; f32 adds no rounding to speak of.
+      open->contributions.push_back(
+          {rank, &plan, Cast(Context{}, packed, ComputeDType(packed.dtype()))});
     }
   }
   CloseIfComplete(*open);
@@ -267,6 +300,21 @@ void Comparer::Impl::ObserveCounter(int rank, const Site& site, int64_t value) {
   CloseIfComplete(*open);
 }
 
+void Comparer::Impl::ObserveAccumulation(int rank, const Site& site, const Tensor& gradient,
+                                         const Tensor& main_grad) {
+  if (noise_floor_ != nullptr) accumulation_.Observe(rank, site, gradient, main_grad);
+}
+
+void Comparer::Impl::ObserveFault(int rank, FindingClass kind, const Site& site,
+                                  const std::string& what) {
+  for (Fault& fault : faults_) {
+    if (fault.kind != kind || !(fault.site == site) || fault.what != what) continue;
+    if (fault.ranks.back() != rank) fault.ranks.push_back(rank);
+    return;
+  }
+  faults_.push_back({kind, site, what, {rank}});
+}
+
 // A piece that cannot be laid over the reference is a finding, and nothing more is said about it.
 bool Comparer::Impl::Fits(int rank, OpenSite& open, const ObservedLayout& layout,
                           const LayoutPlan& plan, const Tensor& local) {
@@ -280,8 +328,11 @@ bool Comparer::Impl::Fits(int rank, OpenSite& open, const ObservedLayout& layout
   } else if (local.shape() != layout.piece.local_shape) {
     note = fmt::format("shape {} where the layout gives this rank {}", ToString(local.shape()),
                        ToString(layout.piece.local_shape));
-  } else if (local.dtype() != config_.dtype) {
+  } else if (local.dtype() != StoredDType(config_, entry.site)) {
     note = fmt::format("dtype {} in a run in {}", Name(local.dtype()), Name(config_.dtype));
+    if (noise_floor_ != nullptr) {
+      note += fmt::format(", where {} is due", Name(StoredDType(config_, entry.site)));
+    }
   } else if (plan.global_end > entry.elements) {
     note = fmt::format("the layout names element {} of {}", plan.global_end - 1, entry.elements);
   } else {
@@ -295,8 +346,9 @@ bool Comparer::Impl::Fits(int rank, OpenSite& open, const ObservedLayout& layout
 void Comparer::Impl::ComparePiece(OpenSite& open, const std::vector<int>& ranks,
                                   const LayoutPlan& plan, const Tensor& local) {
   const ReferenceEntry& entry = *open.entry;
-  const PieceReference reference = {entry.tensor, entry.max_abs, entry.exemption,
-                                    1.0 / static_cast<double>(open.divisor), open.divisor};
+  const PieceReference reference = {entry.tensor,    entry.max_abs,
+                                    entry.exemption, 1.0 / static_cast<double>(open.divisor),
+                                    open.divisor,    entry.allowance.get()};
   const PieceDifference difference = DifferenceOf(local, plan.runs, reference, open.bound);
   open.compared += plan.values;
   if (!difference.within) {
@@ -323,6 +375,13 @@ void Comparer::Impl::ComparePiece(OpenSite& open, const std::vector<int>& ranks,
   }
   if (IsExact(config_.dtype)) {
     open.worst += static_cast<double>(difference.unequal) * static_cast<double>(ranks.size());
+  } else if (entry.allowance != nullptr) {
+    // The worst is what takes most of its allowance. The first one sets both.
+    if (open.allowed == 0 ||
+        difference.max_abs_diff * open.allowed > open.worst * difference.allowed) {
+      open.worst = difference.max_abs_diff;
+      open.allowed = difference.allowed;
+    }
   } else {
     open.worst = std::max(open.worst, difference.max_abs_diff);
   }
@@ -424,6 +483,8 @@ void Comparer::Impl::CloseIfComplete(OpenSite& open) {
 void Comparer::Impl::Close(OpenSite& open) {
   const ReferenceEntry& entry = *open.entry;
   CompareSums(open);
+  double bound = entry.tensor.defined() ? open.bound : 0;
+  if (open.allowed > 0) bound = Relative(open.allowed, entry.max_abs);
   if (!open.values.ranks.empty()) {
     Divergence& values = open.values;
     values.site = entry.site;
@@ -431,11 +492,13 @@ void Comparer::Impl::Close(OpenSite& open) {
     std::sort(values.ranks.begin(), values.ranks.end());
     values.shape = entry.shape;
     values.deviation = Relative(open.worst, entry.max_abs);
-    values.bound = entry.tensor.defined() ? open.bound : 0;
+    values.bound = bound;
     divergences_.push_back(values);
   }
   if (entry.tensor.defined()) CheckWhole(open);
-  tally_.Add(entry.site, entry.ordinal, open.compared, Relative(open.worst, entry.max_abs));
+  tally_.Add(entry.site, entry.ordinal, open.compared,
+             {Relative(open.worst, entry.max_abs), bound,
+              noise_floor_ != nullptr ? noise_floor_->Of(entry.site) : 0});
   closed_[static_cast<size_t>(entry.ordinal)] = true;
   reference_.Drop(entry);
   open_.erase(entry.ordinal);
@@ -471,19 +534,31 @@ Comparison Comparer::Impl::Finish(bool completed) {
       if (!closed_[static_cast<size_t>(entry.ordinal)]) CheckMissing(entry.site, entry.ordinal, {});
     }
   }
+  for (Fault& fault : faults_) {
+    std::sort(fault.ranks.begin(), fault.ranks.end());
+    Add(fault.kind, fault.site, reference_.PlaceOf(fault.site), fault.ranks, fault.what);
+  }
+  for (const AccumulationFault& fault : accumulation_.faults()) {
+    std::vector<int> ranks = fault.ranks;
+    std::sort(ranks.begin(), ranks.end());
+    Add(FindingClass::kAccumulation, fault.site, reference_.PlaceOf(fault.site), std::move(ranks),
+        fault.what);
+  }
   Comparison comparison;
-  std::stable_sort(
-      divergences_.begin(), divergences_.end(), [](const Divergence& a, const Divergence& b) {
-        return std::tuple(a.place, a.kind, a.ranks) < std::tuple(b.place, b.kind, b.ranks);
-      });
+  std::stable_sort(divergences_.begin(), divergences_.end(),
+                   [](const Divergence& a, const Divergence& b) {
+                     // What the program says of itself explains the values that follow.
+                     return std::tuple(a.place, !IsFault(a.kind), a.kind, a.ranks) <
+                            std::tuple(b.place, !IsFault(b.kind), b.kind, b.ranks);
+                   });
   comparison.divergences = std::move(divergences_);
   comparison.compared = tally_.Quantities();
   return comparison;
 }
 
 Comparer::Comparer(const RunConfig& config, const Mesh& mesh, const BatchSource& batches,
-                   ReferenceTrace& reference)
-    : impl_(std::make_unique<Impl>(config, mesh, batches, reference)) {}
+                   ReferenceTrace& reference, const NoiseFloor* noise_floor)
+    : impl_(std::make_unique<Impl>(config, mesh, batches, reference, noise_floor)) {}
 Comparer::~Comparer() = default;
 
 Probe& Comparer::ProbeOf(int global_rank) { return impl_->ProbeOf(global_rank); }

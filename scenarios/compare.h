@@ -10,10 +10,13 @@
 // and of them those of one data-parallel coordinate when the site has a microbatch (number modulo
 // dp), else all. What a stage receives is a replica of what the stage before made.
 //
-// Numerics: bounds.h. In a field elements are equal or not, and a tensor's deviation is the number
-//           of values that are not, over all ranks. Activation gradients are multiplied by what the
-//           parallel program applies later (docs/sites.md): 1 / dp, or 1 / (valid labels of the
-//           step) with calculate_per_token_loss. The results do not depend on the schedule.
+// Numerics: bounds.h; noise_floor.h in bf16 and fp16, where contributions are summed in f32 and
+// every
+//           accumulation is checked exactly (accumulation.h). In a field elements are equal or not,
+//           and a tensor's deviation is the number of values that are not, over all ranks.
+//           Activation gradients are multiplied by what the parallel program applies later
+//           (docs/sites.md): 1 / dp, or 1 / (valid labels of the step) with
+//           calculate_per_token_loss. The results do not depend on the schedule.
 #ifndef PLUMBLINE_SCENARIOS_COMPARE_H_
 #define PLUMBLINE_SCENARIOS_COMPARE_H_
 
@@ -28,6 +31,7 @@
 #include "base/finding.h"
 #include "base/mesh.h"
 #include "base/probe.h"
+#include "scenarios/noise_floor.h"
 #include "scenarios/number.h"
 #include "scenarios/reference_trace.h"
 #include "scenarios/tally.h"
@@ -66,9 +70,10 @@ double ActivationGradientFactor(const RunConfig& config, const BatchSource& batc
 
 class Comparer {
  public:
-  // All of them must outlive the comparer. The reference may still be running.
+  // All of them must outlive the comparer. The reference may still be running. `noise_floor`: of a
+  // bf16 or fp16 run, else null.
   Comparer(const RunConfig& config, const Mesh& mesh, const BatchSource& batches,
-           ReferenceTrace& reference);
+           ReferenceTrace& reference, const NoiseFloor* noise_floor = nullptr);
   ~Comparer();
   Comparer(const Comparer&) = delete;
   Comparer& operator=(const Comparer&) = delete;

@@ -125,6 +125,7 @@ Diagnosis Diagnose(const Scenario& scenario, const ScenarioInputs& inputs, const
   if (!(values && tensor) && !replicas) return diagnosis;
 
   ReferenceTrace::Options options;
+  options.main_params = HasMainParams(scenario.config);
   options.max_bytes_ahead = std::numeric_limits<int64_t>::max();
   options.keep = [step = divergence.site.step](const Site& site) {
     return site.step == step || site.step == std::max(step, 1) - 1;

@@ -72,8 +72,10 @@ double ResidualOf(const Evidence& evidence, const Values& a, const Values& b) {
 }
 
 bool Explains(const Evidence& evidence, double residual) {
-  return residual <= kUnexplainedShare * evidence.deviation &&
-         residual <= kUnexplainedBounds * evidence.bound;
+  // Within the noise nothing can be explained; a formula must then leave most of it behind.
+  const double share = std::max(kUnexplainedShare * evidence.deviation,
+                                std::min(evidence.noise, evidence.deviation / 4));
+  return residual <= share && residual <= kUnexplainedBounds * evidence.bound;
 }
 
 Values Pick(const Values& whole, const std::vector<int64_t>& index) {
@@ -123,7 +125,8 @@ std::optional<NamedNumber> Recognise(const Evidence& evidence, const Number& k) 
   double best = std::numeric_limits<double>::infinity();
   for (const NamedNumber& number : evidence.numbers) {
     const double distance = Distance(number.value, k);
-    const double near = k.exact() ? 0 : kRecognised * std::max(std::abs(number.value.real()), 1e-3);
+    const double share = std::max(kRecognised, std::min(evidence.noise, 0.05));
+    const double near = k.exact() ? 0 : share * std::max(std::abs(number.value.real()), 1e-3);
     if (distance <= near && distance < best) {
       nearest = &number;
       best = distance;

@@ -66,10 +66,12 @@ struct Evidence {
   Site site;
   Shape shape;
   const Mesh* mesh = nullptr;
-  Values reference;               // the whole tensor, row-major
-  double scale = 0;               // max|reference|; of a field 1
-  double deviation = 0;           // what is to be explained; of a field any positive number
-  double bound = 0;               // of a deviation that needs no explanation
+  Values reference;      // the whole tensor, row-major
+  double scale = 0;      // max|reference|; of a field 1
+  double deviation = 0;  // what is to be explained; of a field any positive number
+  double bound = 0;      // of a deviation that needs no explanation
+  // In bf16 and fp16 the bound too, which no formula gets below; else 0.
+  double noise = 0;
   std::vector<RankPiece> pieces;  // of all ranks that showed it, by rank
   std::vector<NamedNumber> numbers;
   std::vector<TermSet> reductions;

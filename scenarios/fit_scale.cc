@@ -159,8 +159,9 @@ std::optional<Formula> FitOffset(const Evidence& evidence) {
 }
 
 std::optional<Formula> FitRounding(const Evidence& evidence) {
-  constexpr double kBounds = 1e3;
-  if (!(evidence.deviation <= kBounds * evidence.bound)) return std::nullopt;
+  // A bound of bf16 or fp16 is of the size of its rounding.
+  const double bounds = evidence.noise > 0 ? 4 : 1e3;
+  if (!(evidence.deviation <= bounds * evidence.bound)) return std::nullopt;
   Formula formula;
   formula.text = fmt::format("actual = reference to within {:.1e}", evidence.deviation);
   formula.residual = evidence.deviation;

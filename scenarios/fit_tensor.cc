@@ -14,7 +14,8 @@ namespace {
 constexpr size_t kFewestElements = 4;
 
 bool Near(const Evidence& evidence, const Number& a, const Number& b) {
-  return Distance(a, b) <= 100 * evidence.bound * evidence.scale;
+  const double bounds = evidence.noise > 0 ? 1 : 100;
+  return Distance(a, b) <= bounds * evidence.bound * evidence.scale;
 }
 
 // The rank whose piece a wrong rank holds; all wrong ranks must be off by the same number of places

@@ -239,7 +239,8 @@ Evidence GatherEvidence(const RunConfig& config, const ScenarioInputs& inputs, c
   evidence.reference = ToValues(entry->tensor);
   evidence.scale = entry->max_abs;
   evidence.deviation = divergence.deviation;
-  evidence.bound = DeviationBound(config.dtype);
+  evidence.bound = divergence.bound;
+  evidence.noise = IsHalf(config.dtype) ? divergence.bound : 0;
   evidence.pieces = PiecesOf(mesh, divergence, factor, run.tensors, evidence.reference.size());
   evidence.numbers = NumbersOf(config, inputs.batches, mesh, site);
   evidence.reductions = ReductionsOf(run.calls, factor);

@@ -144,7 +144,7 @@ std::string ToString(const Number& x) {
 std::ostream& operator<<(std::ostream& out, const Number& x) { return out << ToString(x); }
 
 Values ToValues(const Tensor& tensor, const Number& factor) {
-  return DispatchScalar(tensor.dtype(), [&]<class T>() {
+  const auto read = [&]<class T>() {
     Values values;
     values.reserve(static_cast<size_t>(tensor.elements()));
     for (const T value : tensor.ToVector<T>()) {
@@ -155,7 +155,9 @@ Values ToValues(const Tensor& tensor, const Number& factor) {
       }
     }
     return values;
-  });
+  };
+  return IsExact(tensor.dtype()) ? DispatchScalar(tensor.dtype(), read)
+                                 : DispatchReal(tensor.dtype(), read);
 }
 
 }  // namespace plumbline

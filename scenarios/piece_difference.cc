@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <concepts>
 #include <limits>
 
 namespace plumbline {
@@ -13,8 +12,8 @@ namespace {
 template <class T>
 struct ElementComparison;
 
-template <std::floating_point T>
-struct ElementComparison<T> {
+template <class T>
+requires(!kIsField<T>) struct ElementComparison<T> {
   using Reference = double;  // the reference computes in f64
 
   static double Value(T actual, double factor) { return static_cast<double>(actual) * factor; }
@@ -93,6 +92,41 @@ PieceDifference Inspect(const T* actual, const std::vector<IndexRun>& runs,
   return result;
 }
 
+// Where each element has an allowance of its own.
+template <class T>
+PieceDifference InspectAllowed(const T* actual, const std::vector<IndexRun>& runs,
+                               const PieceReference& reference, double bound) {
+  using Element = ElementComparison<T>;
+  const double* whole = reference.tensor.data<double>();
+  PieceDifference result;
+  double most = 0;  // share of what is allowed
+  for (const IndexRun& run : runs) {
+    for (int64_t i = 0; i < run.n; ++i) {
+      const int64_t global = run.global + i;
+      const double a = Element::Value(actual[run.local + i], reference.factor);
+      const double r = whole[global];
+      const double difference = Element::Difference(a, r);
+      if (difference == 0) continue;
+      if (!Element::Finite(a) && Element::Finite(r) && result.first_nonfinite < 0) {
+        result.first_nonfinite = global;
+      }
+      const double allowed =
+          bound * reference.max_abs + (*reference.allowance)[static_cast<size_t>(global)];
+      const double share = difference / allowed;
+      if (share <= most) continue;
+      most = share;
+      result.max_abs_diff = difference;
+      result.allowed = allowed;
+      if (difference <= allowed) continue;
+      result.within = false;
+      result.index = global;
+      result.actual = a;
+      result.reference = r;
+    }
+  }
+  return result;
+}
+
 // Over a field. Every element counts as worst: the first is named.
 template <class T>
 PieceDifference CountUnequal(const T* actual, const T* whole, const std::vector<IndexRun>& runs,
@@ -120,13 +154,14 @@ PieceDifference CountUnequal(const T* actual, const T* whole, const std::vector<
 
 PieceDifference DifferenceOf(const Tensor& local, const std::vector<IndexRun>& runs,
                              const PieceReference& reference, double bound) {
-  return DispatchScalar(local.dtype(), [&]<class T>() {
+  const auto compare = [&]<class T>() {
     const T* actual = local.data<T>();
     if constexpr (kIsField<T>) {
       return CountUnequal(actual, reference.tensor.template data<T>(), runs, reference.divisor);
     } else {
       using Reference = typename ElementComparison<T>::Reference;
       const Reference* whole = reference.tensor.template data<Reference>();
+      if (reference.allowance != nullptr) return InspectAllowed(actual, runs, reference, bound);
       const double largest = LargestDifference<T>(actual, whole, runs, reference.factor);
       if (largest <= bound * reference.max_abs) {
         PieceDifference result;
@@ -135,7 +170,9 @@ PieceDifference DifferenceOf(const Tensor& local, const std::vector<IndexRun>& r
       }
       return Inspect(actual, runs, reference, bound);
     }
-  });
+  };
+  return IsHalf(local.dtype()) ? DispatchReal(local.dtype(), compare)
+                               : DispatchScalar(local.dtype(), compare);
 }
 
 }  // namespace plumbline

@@ -23,6 +23,8 @@ struct PieceReference {
   const AdamExemption& exemption;  // nothing for most tensors
   double factor = 1;               // of the piece
   int64_t divisor = 1;             // of the piece, in a field
+  // What each element may be off by beyond the bound, by global index; null: nothing.
+  const std::vector<float>* allowance = nullptr;
 };
 
 // Element by element: where a piece is off by more than `bound` times the scale.
@@ -30,6 +32,9 @@ struct PieceDifference {
   // The worst, leaving out elements that only the exemption lets pass. Infinity when a NaN or an
   // infinity has no match.
   double max_abs_diff = 0;
+  // With an allowance the worst is the element that takes most of what it may: its difference is
+  // max_abs_diff, and this is what that may be.
+  double allowed = 0;
   int64_t unequal = 0;  // in a field: how many elements are not equal; max_abs_diff is then 1
   bool within = true;
   // Of the worst, when it is not within: its global index and both values (the actual one times

@@ -19,8 +19,12 @@ Site KeyOf(const Site& site) {
 
 }  // namespace
 
+bool HasMainParams(const RunConfig& config) {
+  return config.parallel.data.use_distributed_optimizer() || config.main_dtype() != config.dtype;
+}
+
 ReferenceTrace::ReferenceTrace(const TrainConfig& train, Options options)
-    : options_(std::move(options)), exemption_rule_(train) {}
+    : options_(std::move(options)), exemption_rule_(train), update_bounds_(train) {}
 
 void ReferenceTrace::Record(const Site& site, Tensor global) {
   ReferenceEntry entry;
@@ -29,6 +33,22 @@ void ReferenceTrace::Record(const Site& site, Tensor global) {
   entry.elements = global.elements();
   entry.tensor = global.Contiguous(Context{});
   entry.max_abs = IsExact(entry.tensor.dtype()) ? 1 : MaxAbs(entry.tensor);
+  if (options_.noise_floor != nullptr) {
+    FollowUpdates(entry);
+  } else {
+    FollowRounding(entry);
+  }
+  if (options_.main_params && site.quantity == Quantity::kParameter && site.phase == Phase::kStep) {
+    ReferenceEntry master = entry;
+    master.site.quantity = Quantity::kMainParam;
+    Keep(std::move(master));
+  }
+  Keep(std::move(entry));
+}
+
+// What Adam makes of f64's rounding.
+void ReferenceTrace::FollowRounding(ReferenceEntry& entry) {
+  const Site& site = entry.site;
   if (site.quantity == Quantity::kMainGrad) {
     exemption_rule_.AddGradient(site.tensor, entry.tensor);
   }
@@ -41,7 +61,23 @@ void ReferenceTrace::Record(const Site& site, Tensor global) {
   if (site.phase == Phase::kForward) {
     entry.exemption = exemption_rule_.OfActivation(site.tensor, entry.shape);
   }
-  if (options_.keep && !options_.keep(site)) entry.tensor = Tensor();
+}
+
+// What the optimizer makes of gradients in low precision.
+void ReferenceTrace::FollowUpdates(ReferenceEntry& entry) {
+  const Site& site = entry.site;
+  const double bound = options_.noise_floor->BoundOf(site);
+  if (site.quantity == Quantity::kMainGrad) {
+    update_bounds_.AddGradient(site.tensor, entry.tensor, bound);
+  } else if (site.tensor == "clip_coefficient") {
+    update_bounds_.SetClipCoefficient(*entry.tensor.data<double>(), bound);
+  } else if (site.phase == Phase::kStep) {
+    entry.allowance = update_bounds_.Of(site.tensor, site.quantity);
+  }
+}
+
+void ReferenceTrace::Keep(ReferenceEntry entry) {
+  if (options_.keep && !options_.keep(entry.site)) entry.tensor = Tensor();
   Append(std::move(entry));
 }
 
@@ -114,6 +150,7 @@ void ReferenceTrace::Drop(const ReferenceEntry& entry) {
   const std::lock_guard<std::mutex> lock(mutex_);
   ReferenceEntry& held = entries_[static_cast<size_t>(entry.ordinal)];
   held.exemption = {};
+  held.allowance = nullptr;
   Tensor& tensor = held.tensor;
   if (!tensor.defined()) return;
   bytes_held_ -= static_cast<int64_t>(tensor.bytes());

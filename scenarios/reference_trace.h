@@ -15,6 +15,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -25,10 +26,12 @@
 #include "base/site.h"
 #include "base/tensor.h"
 #include "scenarios/bounds.h"
+#include "scenarios/noise_floor.h"
+#include "scenarios/update_bounds.h"
 
 namespace plumbline {
 
-// One tensor or counter. Nothing but `tensor` and `exemption` changes after it was recorded.
+// One tensor or counter. Nothing but its vectors changes after it was recorded.
 struct ReferenceEntry {
   int64_t ordinal = 0;  // in order of production, from 0
   Site site;
@@ -38,7 +41,13 @@ struct ReferenceEntry {
   int64_t counter = 0;
   double max_abs = 0;       // over the finite values; of a field 1
   AdamExemption exemption;  // of what Adam's updates reach
+  // Of a bf16 or fp16 run's moments and weights: what their elements may be off by.
+  std::shared_ptr<const std::vector<float>> allowance;
 };
+
+// Whether the parallel program updates masters that are not the parameters themselves: narrower
+// parameters, or parts of them that a rank owns.
+bool HasMainParams(const RunConfig& config);
 
 class ReferenceTrace : public ReferenceSink {
  public:
@@ -47,6 +56,10 @@ class ReferenceTrace : public ReferenceSink {
     std::function<bool(const Site&)> keep;
     // The reference pauses when it is this far ahead of a reader that drops what it has used.
     int64_t max_bytes_ahead = int64_t{1} << 30;
+    // Whether each parameter after a step is there as its master copy too (HasMainParams).
+    bool main_params = false;
+    // Of a bf16 or fp16 run; it must outlive the trace.
+    const NoiseFloor* noise_floor = nullptr;
   };
 
   explicit ReferenceTrace(const TrainConfig& train) : ReferenceTrace(train, Options{}) {}
@@ -60,7 +73,7 @@ class ReferenceTrace : public ReferenceSink {
 
   // The reader's side; pointers stay valid. Null when the reference ended without that site.
   const ReferenceEntry* Find(const Site& site);
-  // The entry's values and exemption are no longer needed.
+  // The entry's values, exemption and allowance are no longer needed.
   void Drop(const ReferenceEntry& entry);
   // Stops a reference that is no longer needed.
   void Cancel();
@@ -73,11 +86,15 @@ class ReferenceTrace : public ReferenceSink {
   int64_t PlaceOf(const Site& site) const;
 
  private:
+  void FollowRounding(ReferenceEntry& entry);
+  void FollowUpdates(ReferenceEntry& entry);
+  void Keep(ReferenceEntry entry);
   void Append(ReferenceEntry entry);
   void WaitForReader(std::unique_lock<std::mutex>& lock, int64_t bytes);
 
   const Options options_;
   AdamExemptionRule exemption_rule_;  // the writer's
+  UpdateBounds update_bounds_;        // likewise, with a noise floor
 
   mutable std::mutex mutex_;
   std::condition_variable recorded_;

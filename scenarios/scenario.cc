@@ -24,7 +24,8 @@ WorldResult RunParallel(const Scenario& scenario, const ScenarioInputs& inputs, 
     RunConfig config = scenario.config;
     Policies policies = scenario.policies;
     if (scenario.change_rank) scenario.change_rank(rank.global_rank(), config, policies);
-    const TrainInputs train = {config, mesh, inputs.parameters, inputs.batches, policies};
+    const TrainInputs train = {config,         mesh,     inputs.parameters,
+                               inputs.batches, policies, scenario.sum_order};
     TrainOnRank(rank, *comm, train, observer.probe_of(rank.global_rank()));
   });
 }

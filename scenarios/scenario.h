@@ -13,6 +13,7 @@
 #include "base/probe.h"
 #include "parallel/comm/world.h"
 #include "parallel/train/policies.h"
+#include "scenarios/noise_floor.h"
 
 namespace plumbline {
 
@@ -26,7 +27,9 @@ struct ExactOptions {
 struct Scenario {
   RunConfig config;
   ExactOptions exact;
-  WorldOptions world;  // size is set from the configuration
+  NoiseFloorOptions noise_floor;  // of a bf16 or fp16 run
+  WorldOptions world;             // size is set from the configuration
+  SumOrder sum_order;             // of the parallel program's matrix products
   Policies policies;
   // What one rank does otherwise than the others: its own copy of the configuration and of the
   // policies. Empty: nothing.

@@ -12,14 +12,20 @@ enum Row : size_t {
   kMainGrad,
   kLossAndNorm,
   kParameter,
+  kMainParam,
   kExpAvg,
   kExpAvgSq,
   kCounter,
   kReplicas
 };
-constexpr std::array<std::string_view, 10> kNames = {
-    "initial parameter", "forward value", "activation gradient", "main_grad", "loss and norm",
-    "parameter",         "exp_avg",       "exp_avg_sq",          "counter",   "replicas"};
+constexpr std::array<std::string_view, 11> kNames = {
+    "initial parameter", "forward value", "activation gradient",
+    "main_grad",         "loss and norm", "parameter",
+    "main_param",        "exp_avg",       "exp_avg_sq",
+    "counter",           "replicas"};
+
+// Where nothing may be off, deviations compare by themselves.
+double ShareOf(double deviation, double bound) { return bound > 0 ? deviation / bound : deviation; }
 
 }  // namespace
 
@@ -31,6 +37,8 @@ size_t Tally::RowOf(const Site& site) {
       return kMainGrad;
     case Quantity::kParameter:
       return site.phase == Phase::kInit ? kInitialParameter : kParameter;
+    case Quantity::kMainParam:
+      return kMainParam;
     case Quantity::kExpAvg:
       return kExpAvg;
     case Quantity::kExpAvgSq:
@@ -51,21 +59,30 @@ Tally::Tally(double bound) {
 }
 
 void Tally::Add(const Site& site, int64_t place, int64_t values, double deviation) {
-  AddTo(RowOf(site), site, place, values, deviation);
+  const size_t row = RowOf(site);
+  AddTo(row, site, place, values, {deviation, rows_[row].bound, 0});
+}
+
+void Tally::Add(const Site& site, int64_t place, int64_t values, const Measured& measured) {
+  AddTo(RowOf(site), site, place, values, measured);
 }
 
 void Tally::AddReplicas(const Site& site, int64_t place, int64_t values, bool equal) {
-  AddTo(kReplicas, site, place, values, equal ? 0 : 1);
+  AddTo(kReplicas, site, place, values, {equal ? 0.0 : 1.0, 0, 0});
 }
 
-void Tally::AddTo(size_t row, const Site& site, int64_t place, int64_t values, double deviation) {
+void Tally::AddTo(size_t row, const Site& site, int64_t place, int64_t values,
+                  const Measured& measured) {
   ComparedQuantity& quantity = rows_[row];
   const bool first = quantity.tensors == 0;
   ++quantity.tensors;
   quantity.values += values;
-  if (first || deviation > quantity.worst ||
-      (deviation == quantity.worst && place < worst_place_[row])) {
-    quantity.worst = deviation;
+  const double share = ShareOf(measured.deviation, measured.bound);
+  const double most = ShareOf(quantity.worst, quantity.bound);
+  if (first || share > most || (share == most && place < worst_place_[row])) {
+    quantity.worst = measured.deviation;
+    quantity.bound = measured.bound;
+    quantity.floor = measured.floor;
     quantity.worst_site = site;
     worst_place_[row] = place;
   }

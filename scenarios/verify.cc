@@ -1,72 +1,24 @@
 #include "scenarios/verify.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <optional>
-#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "base/error.h"
 #include "base/field.h"
 #include "base/rng.h"
-#include "oracle/reference.h"
 #include "scenarios/bounds.h"
 #include "scenarios/compare.h"
 #include "scenarios/diagnose.h"
 #include "scenarios/exact_bound.h"
+#include "scenarios/measure_noise.h"
+#include "scenarios/reference_thread.h"
 #include "scenarios/reference_trace.h"
 #include "scenarios/report.h"
 
 namespace plumbline {
 namespace {
-
-// The prime and key of a run in a field; they belong to a thread, so that both programs' threads
-// are given them.
-struct FieldKey {
-  DType dtype = DType::kF64;
-  uint64_t key = 0;
-  uint64_t small_prime = 0;
-
-  void Set() const {
-    if (!IsExact(dtype)) return;
-    if (dtype == DType::kP31) SetSmallPrime(small_prime);
-    CurrentFieldRun() = {key, 0};
-  }
-};
-
-// The reference in a thread of its own. It ends when the trace is complete, when it fails (the
-// trace keeps the error), or when this is destroyed.
-class ReferenceThread {
- public:
-  ReferenceThread(const RunConfig& config, const ScenarioInputs& inputs, const FieldKey& field,
-                  ReferenceTrace& trace)
-      : trace_(trace), thread_([this, &config, &inputs, field, &trace] {
-          field.Set();
-          try {
-            RunReference(config.model, config.train, ReferenceDType(config.dtype),
-                         inputs.parameters, inputs.batches, trace);
-            divisions_by_zero_ = CurrentFieldRun().divisions_by_zero;
-            trace.Finish();
-          } catch (...) {
-            trace.Fail(std::current_exception());
-          }
-        }) {}
-  ReferenceThread(const ReferenceThread&) = delete;
-  ReferenceThread& operator=(const ReferenceThread&) = delete;
-  ~ReferenceThread() {
-    trace_.Cancel();
-    thread_.join();
-  }
-  // Once the trace is complete.
-  int64_t divisions_by_zero() const { return divisions_by_zero_; }
-
- private:
-  ReferenceTrace& trace_;
-  std::atomic<int64_t> divisions_by_zero_ = 0;
-  std::thread thread_;
-};
 
 void Progress(const Scenario& scenario, double fraction, const std::string& what) {
   if (scenario.progress) scenario.progress(fraction, what);
@@ -147,11 +99,14 @@ struct Run {
 };
 
 Run RunOnce(const Scenario& scenario, const ScenarioInputs& inputs, const FieldKey& field,
-            bool accept_void) {
+            bool accept_void, const NoiseFloor* noise_floor) {
   const Mesh mesh(scenario.config.parallel);
   field.Set();
-  ReferenceTrace trace(scenario.config.train);
-  Comparer comparer(scenario.config, mesh, inputs.batches, trace);
+  ReferenceTrace::Options trace_options;
+  trace_options.main_params = HasMainParams(scenario.config);
+  trace_options.noise_floor = noise_floor;
+  ReferenceTrace trace(scenario.config.train, trace_options);
+  Comparer comparer(scenario.config, mesh, inputs.batches, trace, noise_floor);
   comparer.OnAdvance([&](const Site& site) {
     Progress(
         scenario, FractionAt(scenario.config.train, site),
@@ -236,8 +191,9 @@ Verdict VerifyExact(const Scenario& scenario, const ScenarioInputs& inputs) {
       };
     }
     const bool last_chance = void_in_a_row + 1 >= MostVoidRuns(prime);
-    const Run run = RunOnce(
-        one, inputs, {scenario.config.dtype, keys.Bits(number), options.small_prime}, last_chance);
+    const Run run =
+        RunOnce(one, inputs, {scenario.config.dtype, keys.Bits(number), options.small_prime},
+                last_chance, nullptr);
     if (run.is_void && !(last_chance && !run.verdict.pass)) {
       ++exact.void_runs;
       ++void_in_a_row;
@@ -254,6 +210,34 @@ Verdict VerifyExact(const Scenario& scenario, const ScenarioInputs& inputs) {
   return verdict;
 }
 
+// Both programs start from the rounded weights. The noise floor comes first, at a share of the
+// progress.
+Verdict VerifyHalf(const Scenario& scenario, const ScenarioInputs& inputs) {
+  constexpr double kMeasuring = 0.5;
+  const RoundedParameters rounded(inputs.parameters, scenario.config.dtype);
+  const ScenarioInputs rounded_inputs = {rounded, inputs.batches};
+  const NoiseFloor floor = MeasureNoiseFloor(
+      scenario.config, rounded_inputs, scenario.noise_floor,
+      [&](double share) { Progress(scenario, kMeasuring * share, "measuring the noise floor"); });
+  Scenario after = scenario;
+  if (scenario.progress) {
+    after.progress = [&](double fraction, const std::string& what) {
+      scenario.progress(kMeasuring + (1 - kMeasuring) * fraction, what);
+    };
+  }
+  Verdict verdict = RunOnce(after, rounded_inputs, FieldKey{}, false, &floor).verdict;
+  verdict.low_precision = {scenario.config.dtype, floor.unit(), floor.options().multiple,
+                           floor.options().minimum,
+                           static_cast<int>(floor.options().orders.size())};
+  return verdict;
+}
+
+Verdict VerifyByDType(const Scenario& scenario, const ScenarioInputs& inputs) {
+  if (IsExact(scenario.config.dtype)) return VerifyExact(scenario, inputs);
+  if (IsHalf(scenario.config.dtype)) return VerifyHalf(scenario, inputs);
+  return RunOnce(scenario, inputs, FieldKey{}, false, nullptr).verdict;
+}
+
 }  // namespace
 
 Verdict Verify(const Scenario& scenario, const ScenarioInputs& inputs) {
@@ -261,9 +245,7 @@ Verdict Verify(const Scenario& scenario, const ScenarioInputs& inputs) {
   if (scenario.max_findings < 1) {
     throw InvalidArgument("max_findings is {}; must be at least 1", scenario.max_findings);
   }
-  Verdict verdict = IsExact(scenario.config.dtype)
-                        ? VerifyExact(scenario, inputs)
-                        : RunOnce(scenario, inputs, FieldKey{}, false).verdict;
+  Verdict verdict = VerifyByDType(scenario, inputs);
   Progress(scenario, 1.0, "done");
   return verdict;
 }
