@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -18,6 +19,51 @@ constexpr double kRecognised = 1e-3;
 // A formula may leave this much of the deviation, and no more than this many bounds.
 constexpr double kUnexplainedShare = 1e-3;
 constexpr double kUnexplainedBounds = 100;
+
+// What goes wrong over an axis goes wrong for all its ranks.
+bool MayBeMeant(const Evidence& evidence, const NamedNumber& number) {
+  return !number.name.empty() &&
+         (number.axis.empty() || WholeGroupsAreWrong(evidence, number.axis));
+}
+
+// The names of a value, the likeliest first. Neighbours of counts are only meant where nothing is
+// that number, but for those that count what is added.
+NamedNumber WithItsNames(const Evidence& evidence, const Number& value, NumberUse use) {
+  std::vector<NamedNumber> added;
+  std::vector<NamedNumber> counts;
+  std::vector<NamedNumber> neighbours;
+  for (const NamedNumber& number : evidence.numbers) {
+    if (!(number.value == value) || !MayBeMeant(evidence, number)) continue;
+    const bool all_but_one =
+        number.name == number.axis + " - 1" || number.name == "1 - " + number.axis;
+    if (!number.neighbour) {
+      counts.push_back(number);
+    } else if (use == NumberUse::kAdded && !number.axis.empty() && all_but_one) {
+      added.push_back(number);
+    } else {
+      neighbours.push_back(number);
+    }
+  }
+  added.insert(added.end(), counts.begin(), counts.end());
+  const std::vector<NamedNumber>& all = added.empty() ? neighbours : added;
+  if (all.empty()) return {value, "", ""};
+  NamedNumber named = all.front();
+  for (size_t i = 1; i < all.size(); ++i) named.also.push_back(all[i].name);
+  return named;
+}
+
+// The name of minus the number.
+std::string Negated(const std::string& name) {
+  constexpr std::string_view kOneLess = " - 1";
+  constexpr std::string_view kOneMinus = "1 - ";
+  if (name.empty()) return name;
+  if (name.starts_with('-')) return name.substr(1);
+  if (name.starts_with(kOneMinus)) return name.substr(kOneMinus.size()) + std::string(kOneLess);
+  if (name.ends_with(kOneLess)) {
+    return std::string(kOneMinus) + name.substr(0, name.size() - kOneLess.size());
+  }
+  return "-" + name;
+}
 
 }  // namespace
 
@@ -119,7 +165,7 @@ bool Negative(const NamedNumber& number) {
   return std::isnan(size) ? number.name.starts_with('-') : size < 0;
 }
 
-std::optional<NamedNumber> Recognise(const Evidence& evidence, const Number& k) {
+std::optional<NamedNumber> Recognise(const Evidence& evidence, const Number& k, NumberUse use) {
   if (!k.exact() && !std::isfinite(k.real())) return std::nullopt;
   const NamedNumber* nearest = nullptr;
   double best = std::numeric_limits<double>::infinity();
@@ -135,11 +181,7 @@ std::optional<NamedNumber> Recognise(const Evidence& evidence, const Number& k) 
   if (nearest == nullptr) {
     return AsSmallFraction(k) ? std::optional<NamedNumber>({k, "", ""}) : std::nullopt;
   }
-  // What goes wrong over an axis goes wrong for all its ranks.
-  if (!nearest->axis.empty() && !WholeGroupsAreWrong(evidence, nearest->axis)) {
-    return NamedNumber{nearest->value, "", ""};
-  }
-  return *nearest;
+  return WithItsNames(evidence, nearest->value, use);
 }
 
 std::string ToString(const NamedNumber& number) {
@@ -151,7 +193,12 @@ std::string ToString(const NamedNumber& number) {
     text = fmt::format("1/{}", inverse);
     if (k < 0) text = fmt::format("-1/{}", -inverse);
   }
-  return number.name.empty() ? text : fmt::format("{} ({})", text, number.name);
+  if (number.name.empty()) return text;
+  std::string names = number.name;
+  for (size_t i = 0; i < number.also.size(); ++i) {
+    names += fmt::format(", {}{}", i + 1 == number.also.size() ? "or " : "", number.also[i]);
+  }
+  return fmt::format("{} ({})", text, names);
 }
 
 std::string SignedFactor(const NamedNumber& number) {
@@ -159,7 +206,8 @@ std::string SignedFactor(const NamedNumber& number) {
   const bool negative = Negative(number);
   if (negative) {
     size.value = -number.value;
-    if (size.name.starts_with('-')) size.name.erase(0, 1);
+    size.name = Negated(size.name);
+    for (std::string& name : size.also) name = Negated(name);
   }
   return fmt::format("{} {}", negative ? '-' : '+',
                      size.value == 1.0 ? "" : ToString(size) + " * ");
@@ -168,12 +216,23 @@ std::string SignedFactor(const NamedNumber& number) {
 bool WholeGroupsAreWrong(const Evidence& evidence, const std::string& axes) {
   for (const RankPiece& piece : evidence.pieces) {
     if (!piece.wrong) continue;
+    if (!evidence.mesh->HasGroup(axes, piece.rank)) return false;
     for (const int member : evidence.mesh->GroupOf(axes, piece.rank).members) {
       const RankPiece* other = evidence.PieceOfRank(member);
       if (other != nullptr && !other->wrong) return false;
     }
   }
   return true;
+}
+
+bool IsTiedOverStages(const Evidence& evidence) {
+  const std::vector<int> wrong = evidence.WrongRanks();
+  return evidence.mesh->extent("pp") > 1 && evidence.site.tensor == kWordTable &&
+         std::all_of(wrong.begin(), wrong.end(), [&](int rank) {
+           return evidence.mesh->HasGroup("embedding", rank) &&
+                  evidence.PieceOfRank(evidence.mesh->GroupOf("embedding", rank).members.back()) !=
+                      nullptr;
+         });
 }
 
 std::vector<std::string> AxesWithRanks(const Mesh& mesh) {

@@ -41,8 +41,10 @@ struct TermSet {
 
 struct NamedNumber {
   Number value;
-  std::string name;  // "tp", "1/dp", "num_microbatches"; empty: the number itself
-  std::string axis;  // the mesh axis that it counts, or empty
+  std::string name;                    // "tp", "1/dp", "num_microbatches"; empty: the number itself
+  std::string axis;                    // the mesh axis that it counts, "embedding", or empty
+  bool neighbour = false;              // of a count: "tp - 1", "sqrt(dp)"
+  std::vector<std::string> also = {};  // what else has this value here
 };
 
 // A tensor of the whole model, with the shape of the divergent one.
@@ -113,17 +115,26 @@ Values Scaled(const Number& k, const Values& a);
 // the first element at which b is not 0: exact when there is one for all.
 Number FactorBetween(const Values& a, const Values& b);
 
-// The named number nearest to k, when one is near. In a field the one that is k, else k itself when
-// it is a small fraction.
-std::optional<NamedNumber> Recognise(const Evidence& evidence, const Number& k);
+// What a number stands for: k of k * reference, or of reference + k * something. All ranks but one
+// add what is added by mistake, so that there tp - 1 comes before a count that happens to equal it.
+enum class NumberUse : uint8_t { kFactor, kAdded };
+// The named number nearest to k, when one is near, with all the names that it may have. In a field
+// the one that is k, else k itself when it is a small fraction.
+std::optional<NamedNumber> Recognise(const Evidence& evidence, const Number& k,
+                                     NumberUse use = NumberUse::kFactor);
 // Whether a number, or the one that its name says, is below 0.
 bool Negative(const NamedNumber& number);
-// "2 (tp)", "1/3".
+// "2 (tp)", "3 (tp - 1, or num_microbatches)", "1/3".
 std::string ToString(const NamedNumber& number);
 // "+ 2 (tp) * " and "- ": a term's sign and factor, 1 left out.
 std::string SignedFactor(const NamedNumber& number);
 // Whether all ranks of the wrong ranks' groups are wrong: a mistake of a whole reduction.
 bool WholeGroupsAreWrong(const Evidence& evidence, const std::string& axes);
+
+// Whether the tensor is a word table that the first and the last stage of a pipeline both hold, in
+// the embedding group.
+inline constexpr std::string_view kWordTable = "embedding.word_embeddings.weight";
+bool IsTiedOverStages(const Evidence& evidence);
 
 // The names of all products of axes with more than one rank, from the smallest: "tp", "dp" ...
 std::vector<std::string> AxesWithRanks(const Mesh& mesh);

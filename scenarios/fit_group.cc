@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace plumbline {
 namespace {
@@ -14,7 +15,17 @@ std::string CauseOfMissingReduction(const Evidence& evidence, const std::string&
     return "gradients of a parameter that tp ranks replicate are not summed over tp (sequence "
            "parallelism)";
   }
+  if (axes == "embedding") {
+    return "the gradients of a word table that the first and the last stage hold are not summed "
+           "over them";
+  }
   return fmt::format("a reduction over {} is missing", axes);
+}
+
+// "stage 0 lacks the term of stage 3, stage 3 that of stage 0".
+std::string MissingTerms(const Mesh& mesh) {
+  const int last = mesh.extent("pp") - 1;
+  return fmt::format("stage 0 lacks the term of stage {0}, stage {0} that of stage 0", last);
 }
 
 // The sum over the rank's group of what its members hold, when all hold the same piece.
@@ -153,7 +164,8 @@ std::optional<Formula> FitOneTerm(const Evidence& evidence, const TermSet& set) 
       return TermFor(evidence, set, rank, piece);
     });
     if (!term) continue;
-    const std::optional<NamedNumber> k = Recognise(evidence, FactorBetween(difference, *term));
+    const std::optional<NamedNumber> k =
+        Recognise(evidence, FactorBetween(difference, *term), NumberUse::kAdded);
     if (!k || k->value == 0.0) continue;
     Formula formula;
     formula.residual = ResidualOf(evidence, difference, Scaled(k->value, *term));
@@ -172,7 +184,9 @@ std::optional<Formula> FitOneTerm(const Evidence& evidence, const TermSet& set) 
 
 std::optional<Formula> FitGroupSum(const Evidence& evidence) {
   const Values reference = StackReference(evidence);
-  for (const std::string& axes : AxesWithRanks(*evidence.mesh)) {
+  std::vector<std::string> groups = AxesWithRanks(*evidence.mesh);
+  if (IsTiedOverStages(evidence)) groups.insert(groups.begin(), "embedding");
+  for (const std::string& axes : groups) {
     const auto sum =
         Stack(evidence, [&](const RankPiece& piece) { return SumOfActual(evidence, piece, axes); });
     if (!sum) continue;
@@ -184,7 +198,10 @@ std::optional<Formula> FitGroupSum(const Evidence& evidence) {
       formula.cause = CauseOfMissingReduction(evidence, axes);
       formula.text = fmt::format("{} over {} of actual = reference", mean ? "mean" : "sum", axes);
       formula.residual = ResidualOf(evidence, combined, reference);
-      if (Explains(evidence, formula.residual)) return formula;
+      if (Explains(evidence, formula.residual)) {
+        if (axes == "embedding") formula.text += "; " + MissingTerms(*evidence.mesh);
+        return formula;
+      }
       if (mean) continue;
       const Values rest = AddScaled(combined, -1, reference);
       for (const NamedTensor& other : evidence.others) {

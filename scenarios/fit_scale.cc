@@ -20,6 +20,9 @@ std::string CauseOfScale(const Evidence& evidence, const NamedNumber& k) {
     return IsStepValue(evidence.site) ? "the division of the loss by microbatches or tokens"
                                       : "a scale applied twice or not at all";
   }
+  if (k.axis == "embedding") {
+    return "the gradients of a tied word table, summed over first and last stage more than once";
+  }
   if (k.axis == "dp") {
     return std::abs(Size(k.value)) > 1
                ? "a data-parallel reduction that sums where it should average"

@@ -202,7 +202,8 @@ std::optional<Formula> FitAdded(const Evidence& evidence) {
     const Values added = StackWhole(evidence, other.values);
     for (const bool alone : {false, true}) {
       const Values& explained = alone ? actual : difference;
-      const std::optional<NamedNumber> k = Recognise(evidence, FactorBetween(explained, added));
+      const std::optional<NamedNumber> k =
+          Recognise(evidence, FactorBetween(explained, added), NumberUse::kAdded);
       if (!k || k->value == 0.0) continue;
       Formula formula;
       formula.residual = ResidualOf(evidence, explained, Scaled(k->value, added));

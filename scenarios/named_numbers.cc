@@ -21,12 +21,12 @@ class NumberList {
     Add(share, "1/" + name, axis);
     Add(-n, "-" + name, axis);
     Add(-share, "-1/" + name, axis);
-    later_.push_back({n - 1.0, name + " - 1", axis});
-    later_.push_back({1.0 - n, "1 - " + name, axis});
-    later_.push_back({1.0 - share, "1 - 1/" + name, axis});
-    later_.push_back({share - 1.0, "1/" + name + " - 1", axis});
-    later_.push_back({SquareRoot(n), "sqrt(" + name + ")", axis});
-    later_.push_back({1.0 / SquareRoot(n), "1/sqrt(" + name + ")", axis});
+    later_.push_back({n - 1.0, name + " - 1", axis, true});
+    later_.push_back({1.0 - n, "1 - " + name, axis, true});
+    later_.push_back({1.0 - share, "1 - 1/" + name, axis, true});
+    later_.push_back({share - 1.0, "1/" + name + " - 1", axis, true});
+    later_.push_back({SquareRoot(n), "sqrt(" + name + ")", axis, true});
+    later_.push_back({1.0 / SquareRoot(n), "1/sqrt(" + name + ")", axis, true});
   }
   void AddBoth(const std::string& name, const Number& value) {
     if (value == 0.0) return;
@@ -40,20 +40,15 @@ class NumberList {
       const Number share = Fraction(dtype_, 1, plain);
       for (const Number& value : {n, share, -n, -share}) Add(value, "", "");
     }
-    for (NamedNumber& number : later_) Add(number.value, number.name, number.axis);
+    // 1 is nothing that was counted.
+    for (NamedNumber& number : later_) {
+      if (!(number.value == 1.0) && !(number.value == -1.0)) numbers_.push_back(std::move(number));
+    }
     return std::move(numbers_);
   }
 
  private:
-  // A value is listed once, under all the counts that it may be.
   void Add(const Number& value, const std::string& name, const std::string& axis) {
-    for (NamedNumber& number : numbers_) {
-      if (!(number.value == value)) continue;
-      // 1 is nothing that was counted.
-      const bool one = value == 1.0 || value == -1.0;
-      if (number.name.empty() && !one) number.name = name;
-      return;
-    }
     numbers_.push_back({value, name, axis});
   }
 
@@ -62,27 +57,36 @@ class NumberList {
   std::vector<NamedNumber> later_;
 };
 
+void AddCountsOfData(const RunConfig& config, const BatchSource& batches, const Site& site,
+                     NumberList& list) {
+  const int64_t microbatches = config.train.global_microbatches();
+  list.AddCount("num_microbatches", config.num_microbatches());
+  list.AddCount("microbatches of all ranks", microbatches);
+  if (site.step < 1) return;
+  int64_t labels = 0;
+  for (int64_t m = 0; m < microbatches; ++m) labels += LabelsOf(batches, site.step, m);
+  list.AddCount("labels of the step", labels);
+  if (site.microbatch >= 0) {
+    list.AddCount("labels of the microbatch", LabelsOf(batches, site.step, site.microbatch));
+  }
+}
+
 }  // namespace
 
 std::vector<NamedNumber> NumbersOf(const RunConfig& config, const BatchSource& batches,
                                    const Mesh& mesh, const Site& site) {
   NumberList list(IsExact(config.dtype) ? config.dtype : DType::kF64);
+  if (site.tensor == kWordTable && config.model.tied_embeddings && mesh.extent("pp") > 1) {
+    list.AddCount("stages that hold the table", 2, "embedding");
+  }
   for (const char* axis : {"tp", "dp", "cp", "pp"}) {
     list.AddCount(axis, mesh.extent(axis), axis);
   }
-  list.AddCount("num_microbatches", config.num_microbatches());
-  list.AddCount("microbatches of all ranks", config.train.global_microbatches());
-  list.AddCount("ranks", mesh.world_size());
-  if (site.step >= 1) {
-    int64_t labels = 0;
-    for (int64_t m = 0; m < config.train.global_microbatches(); ++m) {
-      labels += LabelsOf(batches, site.step, m);
-    }
-    list.AddCount("labels of the step", labels);
-    if (site.microbatch >= 0) {
-      list.AddCount("labels of the microbatch", LabelsOf(batches, site.step, site.microbatch));
-    }
-  }
+  // A module's forward knows of no other microbatch and of no labels.
+  const bool of_module = site.phase == Phase::kForward && !site.tensor.starts_with("loss");
+  if (!of_module) AddCountsOfData(config, batches, site, list);
+  const std::vector<std::string> axes = AxesWithRanks(mesh);
+  if (axes.size() > 1) list.AddCount("ranks", mesh.world_size());  // else those of the one axis
   const Number lr = list.Value(config.train.lr);
   const Number weight_decay = list.Value(config.train.weight_decay);
   list.AddBoth("lr", lr);

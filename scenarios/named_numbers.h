@@ -14,8 +14,9 @@
 
 namespace plumbline {
 
-// Sizes of the mesh, microbatches and labels, with inverses, signs and neighbours; coefficients of
-// the optimizer; powers of two. Each value once, under the name that explains most.
+// Sizes of the mesh, microbatches and labels (where they count: not in a module's forward), with
+// inverses, signs and neighbours; coefficients of the optimizer; powers of two. A value that is
+// several of them is there under each name, those that explain most first.
 std::vector<NamedNumber> NumbersOf(const RunConfig& config, const BatchSource& batches,
                                    const Mesh& mesh, const Site& site);
 

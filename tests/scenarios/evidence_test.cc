@@ -80,6 +80,22 @@ TEST(EvidenceTest, AnAxisIsNamedOnlyWhenAllItsRanksAreWrong) {
   EXPECT_EQ(Recognise(evidence, 3)->name, "");
 }
 
+// tp 2, dp 3 and as many microbatches.
+TEST(EvidenceTest, ANumberHasAllTheNamesThatMayBeMeant) {
+  Evidence evidence = MakeEvidence({2}, {});
+  evidence.numbers.push_back({3, "num_microbatches", ""});
+  evidence.numbers.push_back({2, "dp - 1", "dp", true});
+  evidence.numbers.push_back({-2, "1 - dp", "dp", true});
+  Hold(evidence, [](const RankPiece&) { return Values{5, 5}; });
+  EXPECT_EQ(ToString(*Recognise(evidence, 3)), "3 (dp, or num_microbatches)");
+  EXPECT_EQ(ToString(*Recognise(evidence, 2)), "2 (tp)") << "dp - 1 is no factor";
+  EXPECT_EQ(ToString(*Recognise(evidence, 2, NumberUse::kAdded)), "2 (dp - 1, or tp)");
+  EXPECT_EQ(SignedFactor(*Recognise(evidence, -2, NumberUse::kAdded)), "- 2 (dp - 1) * ");
+  HoldOnRank(evidence, 0, Pick(evidence.reference, {0, 1}));
+  EXPECT_EQ(ToString(*Recognise(evidence, 3)), "3 (num_microbatches)")
+      << "what goes wrong over dp goes wrong for all its ranks";
+}
+
 TEST(EvidenceTest, NumbersReadWell) {
   EXPECT_EQ(ToString(NamedNumber{2, "tp", "tp"}), "2 (tp)");
   EXPECT_EQ(ToString(NamedNumber{1.0 / 3, "1/dp", "dp"}), "1/3 (1/dp)");
@@ -87,6 +103,8 @@ TEST(EvidenceTest, NumbersReadWell) {
   EXPECT_EQ(ToString(NamedNumber{0.7, "", ""}), "0.7");
   EXPECT_EQ(SignedFactor(NamedNumber{-1.0 / 3, "-1/dp", "dp"}), "- 1/3 (1/dp) * ");
   EXPECT_EQ(SignedFactor(NamedNumber{1, "", ""}), "+ ");
+  EXPECT_EQ(SignedFactor(NamedNumber{-2, "1 - dp", "dp"}), "- 2 (dp - 1) * ");
+  EXPECT_EQ(ToString(NamedNumber{2, "tp", "tp", false, {"dp", "ranks"}}), "2 (tp, dp, or ranks)");
 }
 
 TEST(EvidenceTest, AxesComeFromTheSmallest) {

@@ -1,8 +1,11 @@
 #include "scenarios/named_numbers.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "tests/scenarios/scenario_testing.h"
 
@@ -14,10 +17,13 @@ class NamedNumbersTest : public ::testing::Test {
   NamedNumbersTest()
       : scenario_(MakeScenario(NamedModels()[0], {2, 3, false}, 5)),
         batches_(scenario_.config.model, scenario_.config.train, {3, 1, 4, 1, 5, 9, 2, 6}) {
-    Site site;
-    site.step = 1;
-    site.microbatch = 2;
-    numbers_ = NumbersOf(scenario_.config, batches_, Mesh(scenario_.config.parallel), site);
+    site_.step = 1;
+    site_.microbatch = 2;
+    site_.phase = Phase::kBackward;
+    Make();
+  }
+  void Make() {
+    numbers_ = NumbersOf(scenario_.config, batches_, Mesh(scenario_.config.parallel), site_);
   }
   std::string NameOfValue(double value) const {
     const auto found =
@@ -28,6 +34,7 @@ class NamedNumbersTest : public ::testing::Test {
 
   Scenario scenario_;
   TextBatches batches_;
+  Site site_;
   std::vector<NamedNumber> numbers_;
 };
 
@@ -49,19 +56,39 @@ TEST_F(NamedNumbersTest, LabelsAreCounted) {
   EXPECT_NE(NameOfValue(labels), "none");
 }
 
+TEST_F(NamedNumbersTest, AForwardKnowsOfItsMicrobatchAlone) {
+  site_.phase = Phase::kForward;
+  site_.tensor = "decoder.layers.0.mlp.linear_fc1";
+  Make();
+  EXPECT_EQ(NameOfValue(3), "dp");
+  EXPECT_EQ(NameOfValue(15), "none");
+  site_.tensor = "loss";
+  Make();
+  EXPECT_EQ(NameOfValue(15), "microbatches of all ranks");
+}
+
+TEST_F(NamedNumbersTest, ATiedTableCountsTheStagesThatHoldIt) {
+  scenario_.config.parallel.pp = 2;
+  site_.tensor = kWordTable;
+  Make();
+  EXPECT_EQ(NameOfValue(2), "stages that hold the table");
+  scenario_.config.model.tied_embeddings = false;
+  Make();
+  EXPECT_EQ(NameOfValue(2), "tp");
+}
+
 TEST_F(NamedNumbersTest, PowersOfTwoHaveNoName) {
   EXPECT_EQ(NameOfValue(8), "");
   EXPECT_EQ(NameOfValue(1), "");
   EXPECT_EQ(NameOfValue(7), "none");
 }
 
-TEST_F(NamedNumbersTest, EachValueIsListedOnce) {
+TEST_F(NamedNumbersTest, AValueIsListedUnderEachOfItsNames) {
+  std::vector<std::string> names;
   for (const NamedNumber& number : numbers_) {
-    EXPECT_EQ(std::count_if(numbers_.begin(), numbers_.end(),
-                            [&](const NamedNumber& other) { return other.value == number.value; }),
-              1)
-        << number.value;
+    if (number.value == 2) names.push_back(number.name + (number.neighbour ? " (neighbour)" : ""));
   }
+  EXPECT_THAT(names, ::testing::ElementsAre("tp", "", "dp - 1 (neighbour)"));
 }
 
 TEST(ToValuesTest, TakesAnyFloatAndAnyStrides) {

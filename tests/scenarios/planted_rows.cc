@@ -53,7 +53,8 @@ std::vector<PlantedRow> GradientPolicyRows() {
       {"GradientsOverTheWrongGroup", kGpt, kTp2Dp3,
        [](Scenario& scenario) { scenario.policies.data_parallel.group_axes = "tp"; }, kValue,
        kAllOf6, "step 1 finalize " + kFirstParameter + " main_grad", "tp{0,1}",
-       "actual = 1/2 (1/tp) * sum over tp of the terms; reference = a sum over dp of them"},
+       "actual = 1/2 (1/tp, or 1/num_microbatches) * sum over tp of the terms; reference = a sum "
+       "over dp of them"},
       {"GradientsSummedNotAveraged", kGpt, kTp2Dp3,
        [](Scenario& scenario) {
          scenario.policies.data_parallel.reduce_op_per_microbatch = ReduceOp::kSum;
@@ -199,7 +200,7 @@ std::vector<PlantedRow> ResultRows() {
        {3},
        gradient_site,
        "dp-cp{1,3,5}",
-       "actual = 1/2 * reference"},
+       "actual = 1/2 (1/num_microbatches) * reference"},
       {"ResultScaledOnEveryRank", kGpt, kTp2Dp3,
        OnEveryRank([=] { return ScaleResult(gradient, 8); }), kValue, kAllOf6, gradient_site,
        "dp-cp{0,2,4}", "actual = 8 * reference"},
@@ -235,7 +236,7 @@ std::vector<PlantedRow> ResultRows() {
        {1, 3, 5},
        "step 1 norm grad_norm value",
        "tp-pp{0,1}",
-       "actual = 1/2 * reference"},
+       "actual = 1/2 (1/num_microbatches) * reference"},
   };
 }
 
