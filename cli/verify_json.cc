@@ -28,12 +28,26 @@ Json SiteJson(const Site& site) {
           {"quantity", Name(site.quantity)}};
 }
 
+Json PlacesJson(const std::vector<PipelinePlace>& places) {
+  Json array = Json::array();
+  for (const PipelinePlace& place : places) {
+    array.push_back({{"stage", place.stage}, {"chunk", IndexJson(place.chunk)}});
+  }
+  return array;
+}
+
 Json FindingJson(const Finding& finding) {
-  return {{"class", Name(finding.kind)}, {"site", SiteJson(finding.site)},
-          {"ranks", finding.ranks},      {"group", finding.group},
-          {"actual", finding.actual},    {"reference", finding.reference},
-          {"formula", finding.formula},  {"residual", NumberJson(finding.residual)},
-          {"repeat", finding.repeat},    {"message", finding.message}};
+  return {{"class", Name(finding.kind)},
+          {"site", SiteJson(finding.site)},
+          {"ranks", finding.ranks},
+          {"stages", PlacesJson(finding.places)},
+          {"group", finding.group},
+          {"actual", finding.actual},
+          {"reference", finding.reference},
+          {"formula", finding.formula},
+          {"residual", NumberJson(finding.residual)},
+          {"repeat", finding.repeat},
+          {"message", finding.message}};
 }
 
 Json ComparedJson(const ComparedQuantity& compared, bool has_floor) {

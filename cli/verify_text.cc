@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "parallel/pipeline/stage_layout.h"
+#include "scenarios/report.h"
 
 namespace plumbline {
 namespace {
@@ -88,6 +89,7 @@ std::vector<std::string> NotGiven(const RunOptions& options) {
 
 std::string RanksText(const Finding& finding) {
   std::string text = fmt::format("{}", fmt::join(finding.ranks, ", "));
+  if (!finding.places.empty()) text += fmt::format(" ({})", PlacesText(finding.places));
   if (finding.group.empty()) return text;
   return text + (text.empty() ? "" : " ") + "in " + finding.group;
 }

@@ -3,11 +3,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <memory>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
+#include "base/mesh.h"
 #include "parallel/comm/mutation.h"
+#include "scenarios/planted_calls.h"
+#include "scenarios/planted_data_parallel.h"
+#include "scenarios/planted_pipeline.h"
 
 namespace plumbline {
 namespace {
@@ -49,26 +53,19 @@ bool IsFirstOfTwoReductions(const CollectiveCall& call, int global_rank) {
 }
 
 // On the last rank of the world.
-void MutateLastRank(Scenario& scenario, std::function<MutationRule()> make_rule) {
-  scenario.decorate = [make_rule](Rank& rank,
-                                  Communicator& inner) -> std::unique_ptr<Communicator> {
-    std::vector<MutationRule> rules;
-    if (rank.global_rank() == rank.world_size() - 1) rules.push_back(make_rule());
-    return std::make_unique<MutationCommunicator>(inner, std::move(rules));
-  };
+void MutateLastRank(Scenario& scenario, std::function<MutationRule()> rule) {
+  MutateCallsOfRank(scenario, Mesh(scenario.config.parallel).world_size() - 1, std::move(rule));
 }
 
 void PlantMaskOffByOneShard(Scenario& scenario) {
-  const int tp = scenario.config.parallel.tp;
-  scenario.policies.first_vocab_row = [tp](const std::string& module, int tp_rank,
-                                           int64_t rows_per_rank) {
-    const int shard = module == "output_layer" ? (tp_rank + 1) % tp : tp_rank;
-    return shard * rows_per_rank;
+  scenario.policies.first_vocab_row = [](const std::string& module, int tp_rank,
+                                         int64_t rows_per_rank) {
+    return (module == "output_layer" ? tp_rank + 1 : tp_rank) * rows_per_rank;
   };
 }
 
 std::vector<Planted> MakePlanted() {
-  return {
+  std::vector<Planted> all = {
       {"sp-norm-gradient-not-summed",
        "norm weights' gradients are left unsummed over tp ranks that each saw a part of the "
        "sequence",
@@ -84,7 +81,7 @@ std::vector<Planted> MakePlanted() {
          scenario.policies.bias_before_reduction = [](const std::string&, int) { return true; };
        }},
       {"target-mask-off-by-one-shard",
-       "the loss masks targets by the rows of the neighbour's vocabulary shard", NeedsTp,
+       "every rank masks the loss's targets by the rows of the next vocabulary shard", NeedsTp,
        PlantMaskOffByOneShard},
       {"gradients-over-wrong-group", "gradients are reduced over tp instead of dp", NeedsTp,
        [](Scenario& scenario) { scenario.policies.data_parallel.group_axes = "tp"; }},
@@ -104,6 +101,10 @@ std::vector<Planted> MakePlanted() {
          MutateLastRank(scenario, [] { return Skip(IsFirstOfTwoReductions); });
        }},
   };
+  for (std::vector<Planted> more : {PlantedPipelineMistakes(), DataParallelMistakes()}) {
+    std::move(more.begin(), more.end(), std::back_inserter(all));
+  }
+  return all;
 }
 
 }  // namespace

@@ -5,22 +5,13 @@
 #ifndef PLUMBLINE_SCENARIOS_PLANTED_H_
 #define PLUMBLINE_SCENARIOS_PLANTED_H_
 
-#include <functional>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "scenarios/planted_mistake.h"
 #include "scenarios/scenario.h"
 
 namespace plumbline {
-
-struct Planted {
-  std::string name;
-  std::string what;  // one line: what goes wrong
-  // What of a configuration it needs and lacks, as "--sequence-parallel"; empty: it can be planted.
-  std::function<std::string(const RunConfig&)> lacks;
-  std::function<void(Scenario&)> plant;
-};
 
 const std::vector<Planted>& PlantedMistakes();
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "scenarios/planted.h"
+#include "scenarios/planted_mistake.h"
 
 namespace plumbline {
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "scenarios/index_text.h"
 
@@ -50,12 +51,44 @@ std::string RanksText(const std::vector<int>& ranks) {
                      ranks.size());
 }
 
-Finding MakeFinding(const Divergence& divergence, const Mesh& mesh, const Diagnosis* diagnosis,
-                    const std::string& repeat) {
+std::vector<PipelinePlace> PlacesOf(const StageLayout& stages, const Mesh& mesh,
+                                    const std::string& tensor, const std::vector<int>& ranks) {
+  if (stages.stages() == 1) return {};
+  const std::vector<PipelinePlace> of_tensor = stages.PlacesOf(tensor);
+  std::set<PipelinePlace> places;
+  for (const int rank : ranks) {
+    const int stage = mesh.CoordinateOf(rank, "pp");
+    bool known = false;
+    for (const PipelinePlace& place : of_tensor) {
+      if (place.stage != stage) continue;
+      places.insert({stage, stages.chunks() > 1 ? place.chunk : -1});
+      known = true;
+    }
+    if (!known) places.insert({stage, -1});
+  }
+  return {places.begin(), places.end()};
+}
+
+std::string PlacesText(const std::vector<PipelinePlace>& places) {
+  const bool chunks = std::any_of(places.begin(), places.end(),
+                                  [](const PipelinePlace& place) { return place.chunk >= 0; });
+  std::vector<std::string> names;
+  for (const PipelinePlace& place : places) {
+    names.push_back(place.chunk >= 0 ? fmt::format("stage {} chunk {}", place.stage, place.chunk)
+                    : chunks         ? fmt::format("stage {}", place.stage)
+                                     : fmt::format("{}", place.stage));
+  }
+  if (chunks) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("stage{} {}", names.size() == 1 ? "" : "s", fmt::join(names, ","));
+}
+
+Finding MakeFinding(const Divergence& divergence, const Mesh& mesh, const StageLayout& stages,
+                    const Diagnosis* diagnosis, const std::string& repeat) {
   Finding finding;
   finding.kind = divergence.kind;
   finding.site = divergence.site;
   finding.ranks = divergence.ranks;
+  finding.places = PlacesOf(stages, mesh, divergence.site.tensor, divergence.ranks);
   finding.repeat = repeat;
   std::string cause;
   if (HasValues(divergence)) {
@@ -75,9 +108,12 @@ Finding MakeFinding(const Divergence& divergence, const Mesh& mesh, const Diagno
     }
   }
   if (finding.group.empty()) finding.group = SmallestGroup(mesh, divergence.ranks);
-  finding.message =
-      fmt::format("{}{}: {}", RanksText(divergence.ranks),
-                  finding.group.empty() ? "" : " " + finding.group, ToString(divergence.site));
+  finding.message = RanksText(divergence.ranks);
+  if (!finding.places.empty()) {
+    finding.message += fmt::format(" ({})", PlacesText(finding.places));
+  }
+  finding.message += fmt::format("{}: {}", finding.group.empty() ? "" : " " + finding.group,
+                                 ToString(divergence.site));
   if (!divergence.note.empty()) {
     finding.message += fmt::format(": {}", divergence.note);
     const std::string where = IndexText(divergence.index, divergence.shape);

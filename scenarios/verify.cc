@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/field.h"
 #include "base/rng.h"
+#include "parallel/pipeline/stage_layout.h"
 #include "scenarios/bounds.h"
 #include "scenarios/compare.h"
 #include "scenarios/diagnose.h"
@@ -73,11 +74,14 @@ void FillFindings(const Scenario& scenario, const ScenarioInputs& inputs, const 
                   const std::vector<Ranked>& ranked, Verdict& verdict) {
   const auto listed = std::min(ranked.size(), static_cast<size_t>(scenario.max_findings));
   verdict.more_findings = static_cast<int64_t>(ranked.size() - listed);
+  const StageLayout stages(scenario.config);
   bool diagnosed = false;
   for (size_t i = 0; i < listed; ++i) {
     if (ranked[i].collective != nullptr) {
-      verdict.findings.push_back(*ranked[i].collective);
-      verdict.findings.back().repeat = scenario.repeat;
+      Finding finding = *ranked[i].collective;
+      finding.places = PlacesOf(stages, mesh, finding.site.tensor, finding.ranks);
+      finding.repeat = scenario.repeat;
+      verdict.findings.push_back(std::move(finding));
       continue;
     }
     std::optional<Diagnosis> diagnosis;
@@ -86,7 +90,7 @@ void FillFindings(const Scenario& scenario, const ScenarioInputs& inputs, const 
       diagnosis = Diagnose(scenario, inputs, mesh, *ranked[i].divergence);
       diagnosed = true;
     }
-    verdict.findings.push_back(MakeFinding(*ranked[i].divergence, mesh,
+    verdict.findings.push_back(MakeFinding(*ranked[i].divergence, mesh, stages,
                                            diagnosis ? &*diagnosis : nullptr, scenario.repeat));
   }
 }

@@ -224,21 +224,31 @@ const StageSpec& StageLayout::At(int stage, int chunk) const {
   return specs_[static_cast<size_t>(chunk * stages_ + stage)];
 }
 
-std::vector<int> StageLayout::StagesOf(std::string_view tensor) const {
+std::vector<PipelinePlace> StageLayout::PlacesOf(std::string_view tensor) const {
   const int32_t layer = LayerOf(tensor);
   const bool embedding = tensor.starts_with("embedding");
   const bool shared = tied_ && tensor == "embedding.word_embeddings.weight";
-  const bool anywhere = layer < 0 && !embedding && !IsOfHead(tensor);  // norms, counters
-  std::set<int> stages;
+  std::vector<PipelinePlace> places;
+  if (layer < 0 && !embedding && !IsOfHead(tensor)) {  // norms, counters
+    for (int stage = 0; stage < stages_; ++stage) places.push_back({stage, -1});
+    return places;
+  }
   for (size_t i = 0; i < specs_.size(); ++i) {
     const StageSpec& spec = specs_[i];
-    const bool holds = anywhere || (spec.input_tensor == tensor && !tensor.empty()) ||
+    const bool holds = (spec.input_tensor == tensor && !tensor.empty()) ||
                        (layer >= 0 && std::find(spec.layers.begin(), spec.layers.end(), layer) !=
                                           spec.layers.end()) ||
                        (embedding && spec.pre_process) ||
                        ((IsOfHead(tensor) || shared) && spec.post_process);
-    if (holds) stages.insert(static_cast<int>(i) % stages_);
+    if (holds) places.push_back({static_cast<int>(i) % stages_, static_cast<int>(i) / stages_});
   }
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
+std::vector<int> StageLayout::StagesOf(std::string_view tensor) const {
+  std::set<int> stages;
+  for (const PipelinePlace& place : PlacesOf(tensor)) stages.insert(place.stage);
   return {stages.begin(), stages.end()};
 }
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "base/finding.h"
 #include "parallel/model/stage_spec.h"
 #include "parallel/pipeline/schedule.h"
 
@@ -32,9 +33,11 @@ class StageLayout {
   // Of each stage.
   int chunks() const { return static_cast<int>(specs_.size()) / stages_; }
   const StageSpec& At(int stage, int chunk) const;
-  // The stages whose ranks show a tensor of docs/sites.md: those that make it, and, for an
-  // activation or its gradient at a border, those that receive it. A tensor that the model does not
-  // have: none.
+  // Where a tensor of docs/sites.md is shown, ascending: by the chunks that make it and, for an
+  // activation or its gradient at a border, those that receive it. Norms and counters belong to no
+  // chunk (-1) of all stages. A tensor that the model does not have: nowhere.
+  std::vector<PipelinePlace> PlacesOf(std::string_view tensor) const;
+  // The stages of these places, each once.
   std::vector<int> StagesOf(std::string_view tensor) const;
 
  private:

@@ -2,20 +2,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ostream>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "parallel/pipeline/schedule.h"
+#include "base/error.h"
+#include "scenarios/planted.h"
+#include "scenarios/planted_pipeline.h"
 #include "scenarios/verify.h"
-#include "tests/scenarios/plants.h"
 #include "tests/scenarios/scenario_testing.h"
 
 namespace plumbline {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 // tp 2 x dp 2 x pp 4, four layers, tied embeddings, dropout; stage s holds ranks 4s to 4s + 3, of
 // which the first two are of data-parallel coordinate 0. Three microbatches a rank.
@@ -42,10 +44,10 @@ Scenario Recomputing() {
   return scenario;
 }
 
+// A row of `plumbline plants`, and how it is found.
 struct Mistake {
   std::string name;
   Scenario (*make)();
-  Plant plant;
   FindingClass kind;
   std::string site;        // of the first finding
   std::vector<int> ranks;  // of the first finding
@@ -53,101 +55,33 @@ struct Mistake {
 };
 void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
 
-CallPredicate Message(CollectiveOp op, std::string tensor, Phase phase) {
-  return [op, moves = Moves(std::move(tensor), phase)](const CollectiveCall& call, int rank) {
-    return call.op == op && moves(call, rank);
-  };
-}
-
-// The messages between stages 1 and 2 in front of layer 2.
-constexpr const char* kBorder = "decoder.layers.1.mlp_bda";
-constexpr const char* kTable = "embedding.word_embeddings.weight";
-
-// The receiver uses what it received for its first microbatch for all of them.
-void WrongMicrobatch(Scenario& scenario) {
-  OnOneRank(8, [] {
-    return FirstResultAgain(Message(CollectiveOp::kRecv, kBorder, Phase::kForward));
-  })(scenario);
-}
-
-// Microbatches 0 and 1 of the receiver, each under the other's tag.
-void SwappedMicrobatches(Scenario& scenario) {
-  Mutate([](const Mesh& mesh, int rank) {
-    std::vector<MutationRule> rules;
-    if (mesh.CoordinateOf(rank, "pp") == 1) {
-      rules.push_back(ChangeCall(
-          [](const CollectiveCall& call, int) {
-            return call.op == CollectiveOp::kRecv && call.site.phase == Phase::kForward &&
-                   call.site.step == 1 && call.site.microbatch < 4;
-          },
-          [](CollectiveCall& call) { call.tag += call.site.microbatch < 2 ? 1 : -1; }));
-    }
-    return rules;
-  })(scenario);
-}
-
-// Each stage sends first, then receives, one message after the other.
-void CrossedMessages(Scenario& scenario) {
-  scenario.policies.pipeline.change_schedule = [](Schedule& schedule) {
-    for (std::vector<Operation>& stage : schedule.stages) {
-      for (size_t i = 0; i + 1 < stage.size(); ++i) {
-        if (!stage[i].with_next) continue;
-        stage[i].with_next = false;
-        if (!IsSend(stage[i].kind)) std::swap(stage[i], stage[i + 1]);
-      }
-    }
-  };
-}
-
-void WrongPeer(Scenario& scenario) {
-  OnOneRank(4, [] {
-    return ChangeCall(Message(CollectiveOp::kSend, kBorder, Phase::kForward),
-                      [](CollectiveCall& call) { call.peer = 3; });
-  })(scenario);
-}
-
 const std::vector<int>& FirstAndLastStage() {
   static const std::vector<int> ranks = {0, 1, 2, 3, 12, 13, 14, 15};
   return ranks;
 }
 
-Plant Decide(void (*change)(Policies&)) {
-  return [change](Scenario& scenario) { change(scenario.policies); };
-}
-
 std::vector<Mistake> MessageMistakes() {
   return {
-      {"activation_of_the_wrong_microbatch",
+      {"wrong-microbatch-activation",
        FourStages,
-       WrongMicrobatch,
        FindingClass::kValueMismatch,
        "step 1 microbatch 2 forward decoder.layers.1.mlp_bda value",
        {8},
        "actual = the reference's value of step 1 microbatch 0"},
-      {"swapped_microbatches",
+      {"swapped-microbatches",
        TwoStagesOfTwoChunks,
-       SwappedMicrobatches,
        FindingClass::kCollectiveMismatch,
        "step 1 microbatch 2 chunk 0 forward decoder.layers.0.mlp_bda value",
        {0, 4},
        "recv f64[8, 2, 32] from rank 0 tag 9 step 1 microbatch 0"},
-      {"swapped_microbatches_unmatched",
-       TwoStagesOfTwoChunks,
-       Both(SwappedMicrobatches, WithoutFingerprint),
-       FindingClass::kValueMismatch,
-       "step 1 microbatch 0 forward decoder.layers.0.mlp_bda value",
-       {4, 5},
-       "actual = the reference's value of step 1 microbatch 2"},
-      {"crossed_messages",
+      {"crossed-send-recv",
        FourStages,
-       CrossedMessages,
        FindingClass::kDeadlock,
        "step 1 microbatch 2 forward decoder.layers.2.mlp_bda value",
        {13},
        "cycle"},
-      {"wrong_peer",
+      {"wrong-peer",
        FourStages,
-       WrongPeer,
        FindingClass::kDeadlock,
        "step 1 microbatch 0 forward decoder.layers.1.mlp_bda value",
        {4},
@@ -158,75 +92,57 @@ std::vector<Mistake> MessageMistakes() {
 std::vector<Mistake> TiedEmbeddingMistakes() {
   const std::vector<int> all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return {
-      {"tied_gradient_not_summed", FourStages,
-       Decide([](Policies& p) { p.tied_embedding.reductions = 0; }), FindingClass::kValueMismatch,
-       "step 1 finalize embedding.word_embeddings.weight main_grad", FirstAndLastStage(), ""},
-      {"tied_gradient_summed_twice", FourStages,
-       Decide([](Policies& p) { p.tied_embedding.reductions = 2; }), FindingClass::kValueMismatch,
+      {"tied-gradient-not-summed", FourStages, FindingClass::kValueMismatch,
        "step 1 finalize embedding.word_embeddings.weight main_grad", FirstAndLastStage(),
-       "actual = 2"},
-      {"tied_gradient_summed_early", FourStages,
-       Decide([](Policies& p) { p.tied_embedding.after_microbatch = [](int) { return 1; }; }),
-       FindingClass::kValueMismatch, "step 1 finalize embedding.word_embeddings.weight main_grad",
-       FirstAndLastStage(), "embedding{0,12}"},
-      {"tied_copy_counts_in_the_norm", FourStages,
-       Decide([](Policies& p) { p.tied_embedding.counts_copy = true; }),
-       FindingClass::kValueMismatch, "step 1 norm grad_norm value", all, ""},
+       "sum over embedding of actual = reference; stage 0 lacks the term of stage 3"},
+      {"tied-gradient-summed-twice", FourStages, FindingClass::kValueMismatch,
+       "step 1 finalize embedding.word_embeddings.weight main_grad", FirstAndLastStage(),
+       "actual = 2 (stages that hold the table, tp, or dp) * reference"},
+      {"tied-gradient-summed-early", FourStages, FindingClass::kValueMismatch,
+       "step 1 finalize embedding.word_embeddings.weight main_grad", FirstAndLastStage(),
+       "embedding{0,12}"},
+      {"tied-table-counted-twice", FourStages, FindingClass::kValueMismatch,
+       "step 1 norm grad_norm value", all, ""},
   };
 }
 
 std::vector<Mistake> StepMistakes() {
   return {
-      {"loss_not_divided",
+      {"loss-not-divided",
        FourStages,
-       Decide([](Policies& p) { p.loss_divisor = [](int64_t) { return int64_t{1}; }; }),
        FindingClass::kValueMismatch,
        "step 1 microbatch 0 backward output_layer gradient",
        {12, 13},
        "actual = 3 (num_microbatches) * reference"},
-      {"loss_divided_twice",
+      {"loss-divided-twice",
        FourStages,
-       Decide([](Policies& p) { p.loss_divisor = [](int64_t m) { return m * m; }; }),
        FindingClass::kValueMismatch,
        "step 1 microbatch 0 backward output_layer gradient",
        {12, 13},
        "actual = 1/3 (1/num_microbatches) * reference"},
-      {"stage_local_layer_number",
+      {"stage-local-layer-number",
        FourStages,
-       Decide([](Policies& p) { p.pipeline.layer_number = [](int, int, int32_t) { return 0; }; }),
        FindingClass::kMissingTensor,
        "step 0 init decoder.layers.0.input_layernorm.weight parameter",
        {4},
        "shown by a rank of pipeline stage 1"},
-      {"reducer_before_the_last_microbatch", FourStages,
-       Decide([](Policies& p) { p.data_parallel.after_microbatch = [](int m) { return m - 2; }; }),
-       FindingClass::kValueMismatch, "step 1 finalize embedding.word_embeddings.weight main_grad",
-       FirstAndLastStage(), "a reduction over dp is missing"},
-      {"a_backward_left_out",
+      {"gradients-reduced-early", FourStages, FindingClass::kValueMismatch,
+       "step 1 finalize embedding.word_embeddings.weight main_grad", FirstAndLastStage(),
+       "a reduction over dp is missing"},
+      {"skipped-backward",
        FourStages,
-       Decide([](Policies& p) {
-         p.pipeline.runs_backward = [](int stage, int, int i) { return stage != 2 || i != 1; };
-       }),
        FindingClass::kMissingTensor,
        "step 1 microbatch 2 backward decoder.layers.2.mlp_bda gradient",
        {8, 9},
        "never shown"},
-      {"a_new_mask_in_the_recomputation",
+      {"recompute-new-mask",
        Recomputing,
-       Decide([](Policies& p) {
-         p.pipeline.recompute_mask_step = [](int32_t step) { return step + 1000; };
-       }),
        FindingClass::kValueMismatch,
        "step 1 microbatch 0 backward decoder.layers.3.mlp.linear_fc2 gradient",
        {12, 13},
        ""},
-      {"a_stage_advances_its_own_iterator",
+      {"stage-skips-a-batch",
        FourStages,
-       Decide([](Policies& p) {
-         p.pipeline.batches_skipped = [](int stage, int, int i) {
-           return stage == 1 && i == 1 ? 1 : 0;
-         };
-       }),
        FindingClass::kValueMismatch,
        "step 1 microbatch 2 forward decoder.layers.1.self_attention.core_attention value",
        {4, 5},
@@ -250,7 +166,7 @@ TEST_P(PipelineMistakeTest, IsFoundAndItsCleanTwinIsSilent) {
   EXPECT_TRUE(clean.pass) << Describe(clean);
 
   Scenario scenario = mistake.make();
-  mistake.plant(scenario);
+  Plant(mistake.name, scenario);
   const Verdict verdict = VerifyText(scenario);
   EXPECT_FALSE(verdict.pass);
   ASSERT_FALSE(verdict.findings.empty()) << Describe(verdict);
@@ -262,7 +178,81 @@ TEST_P(PipelineMistakeTest, IsFoundAndItsCleanTwinIsSilent) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PipelineMistakeTest, ::testing::ValuesIn(Mistakes()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& info) {
+                           std::string name = info.param.name;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(PipelineMistakesTest, AllOfThemAreHere) {
+  std::vector<std::string> planted;
+  for (const Planted& mistake : PlantedPipelineMistakes()) planted.push_back(mistake.name);
+  std::vector<std::string> tested;
+  for (const Mistake& mistake : Mistakes()) tested.push_back(mistake.name);
+  EXPECT_THAT(tested, ::testing::UnorderedElementsAreArray(planted));
+}
+
+// Without fingerprints nothing but the values tells.
+TEST(PipelineMistakesTest, SwappedMicrobatchesShowInTheValues) {
+  Scenario scenario = TwoStagesOfTwoChunks();
+  Plant("swapped-microbatches", scenario);
+  scenario.world.fingerprint = false;
+  const Verdict verdict = VerifyText(scenario);
+  ASSERT_FALSE(verdict.findings.empty()) << Describe(verdict);
+  const Finding& found = verdict.findings.front();
+  EXPECT_EQ(found.kind, FindingClass::kValueMismatch);
+  EXPECT_EQ(ToString(found.site), "step 1 microbatch 0 forward decoder.layers.0.mlp_bda value");
+  EXPECT_EQ(found.ranks, (std::vector<int>{4, 5}));
+  EXPECT_EQ(found.places, (std::vector<PipelinePlace>{{1, 0}}));
+  EXPECT_EQ(found.formula, "actual = the reference's value of step 1 microbatch 2");
+  EXPECT_THAT(found.message, HasSubstr("ranks 4,5 (stage 1 chunk 0) tp{4,5}: "));
+}
+
+TEST(PipelineMistakesTest, CrossedMessagesPrintTheirCycleUnderEachScheduleThatWaits) {
+  for (const char* schedule : {"1f1b", "zb-h1", "zb-h2"}) {
+    for (const int pp : {2, 4}) {
+      Scenario scenario = FourStages();
+      scenario.config.parallel.pp = pp;
+      scenario.config.parallel.schedule = schedule;
+      scenario.config.model.num_layers = 8;
+      scenario.config.train.global_batch_size = 2 * 2 * 4;
+      Plant("crossed-send-recv", scenario);
+      const Verdict verdict = VerifyText(scenario);
+      ASSERT_FALSE(verdict.findings.empty()) << schedule << " pp " << pp;
+      EXPECT_EQ(verdict.findings.front().kind, FindingClass::kDeadlock) << Describe(verdict);
+      EXPECT_THAT(verdict.findings.front().message,
+                  MatchesRegex("(.|\n)*cycle: rank [0-9]+ waits for rank [0-9]+ waits for rank.*"));
+    }
+  }
+}
+
+TEST(PipelineMistakesTest, WhatAMistakeNeedsIsSaid) {
+  const auto refusal = [](const std::string& name, Scenario scenario) -> std::string {
+    try {
+      Plant(name, scenario);
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  Scenario flat = MakeScenario(NamedModels()[0], {2, 2, true}, 3);
+  for (const Planted& mistake : PlantedPipelineMistakes()) {
+    const bool anywhere =
+        mistake.name.starts_with("loss-") || mistake.name == "gradients-reduced-early";
+    EXPECT_EQ(refusal(mistake.name, flat).empty(), anywhere) << mistake.name;
+  }
+  Scenario gpipe = FourStages();
+  gpipe.config.parallel.schedule = "gpipe";
+  EXPECT_THAT(refusal("crossed-send-recv", gpipe), HasSubstr("alternates forwards and backwards"));
+  EXPECT_THAT(refusal("crossed-send-recv", TwoStagesOfTwoChunks()),
+              HasSubstr("alternates forwards and backwards"));
+  EXPECT_THAT(refusal("recompute-new-mask", FourStages()),
+              HasSubstr("--recompute-granularity full"));
+  Scenario untied = FourStages();
+  untied.config.model.tied_embeddings = false;
+  EXPECT_THAT(refusal("tied-gradient-not-summed", untied), HasSubstr("tied embeddings"));
+  EXPECT_THAT(refusal("wrong-peer", TwoStagesOfTwoChunks()), HasSubstr("above 2"));
+}
 
 }  // namespace
 }  // namespace plumbline

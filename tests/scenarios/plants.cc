@@ -1,27 +1,21 @@
 #include "tests/scenarios/plants.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 namespace plumbline {
 
 Plant Mutate(RulesOfRank rules) {
-  return [rules = std::move(rules)](Scenario& scenario) {
-    auto mesh = std::make_shared<Mesh>(scenario.config.parallel);
-    scenario.decorate = [mesh, rules](Rank& rank, Communicator& comm) {
-      return std::make_unique<MutationCommunicator>(comm, rules(*mesh, rank.global_rank()));
-    };
-  };
+  return [rules = std::move(rules)](Scenario& scenario) { MutateCalls(scenario, rules); };
 }
 Plant OnEveryRank(std::function<MutationRule()> rule) {
   return Mutate(
       [rule = std::move(rule)](const Mesh&, int) { return std::vector<MutationRule>{rule()}; });
 }
 Plant OnOneRank(int rank, std::function<MutationRule()> rule) {
-  return Mutate([rank, rule = std::move(rule)](const Mesh&, int global_rank) {
-    return global_rank == rank ? std::vector<MutationRule>{rule()} : std::vector<MutationRule>{};
-  });
+  return [rank, rule = std::move(rule)](Scenario& scenario) {
+    MutateCallsOfRank(scenario, rank, rule);
+  };
 }
 Plant Both(Plant first, Plant second) {
   return [first = std::move(first), second = std::move(second)](Scenario& scenario) {
@@ -68,17 +62,6 @@ void ScaleInput(CollectiveCall& call, double factor) {
     T* values = call.input.data<T>();
     const T scale = ScalarTraits<T>::FromDouble(factor);
     for (int64_t i = 0; i < call.input.elements(); ++i) values[i] *= scale;
-  });
-}
-
-MutationRule FirstResultAgain(CallPredicate predicate) {
-  auto first = std::make_shared<Tensor>();
-  return ChangeResult(std::move(predicate), [first](Tensor& output) {
-    if (!first->defined()) {
-      *first = output.Clone(Context{});
-    } else {
-      output.CopyFrom(*first);
-    }
   });
 }
 

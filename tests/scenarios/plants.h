@@ -9,12 +9,12 @@
 
 #include "base/init.h"
 #include "parallel/comm/mutation.h"
+#include "scenarios/planted_calls.h"
 #include "scenarios/scenario.h"
 
 namespace plumbline {
 
 using Plant = std::function<void(Scenario&)>;
-using RulesOfRank = std::function<std::vector<MutationRule>(const Mesh&, int global_rank)>;
 
 // A decorator with these rules on every rank.
 Plant Mutate(RulesOfRank rules);
@@ -35,8 +35,6 @@ CallPredicate WithReduceOp(ReduceOp op, CallPredicate also);
 Group Reversed(const Group& group);
 // The input times a factor, in a buffer of its own.
 void ScaleInput(CollectiveCall& call, double factor);
-// Keeps the first result and gives it again ever after.
-MutationRule FirstResultAgain(CallPredicate predicate);
 MutationRule AddToResult(CallPredicate predicate, double constant);
 
 // Every shard is filled as if it were the first of its parameter.

@@ -121,6 +121,16 @@ TEST(StageLayout, ATensorIsOnTheStagesThatMakeOrReceiveIt) {
   EXPECT_THAT(StageLayout(config).StagesOf("output_layer.weight"), ElementsAre(3));
 }
 
+TEST(StageLayout, PlacesAreTheChunksThatMakeOrReceiveATensor) {
+  const StageLayout layout(Config(4, 2, 2));  // layers 0 to 3 on (0, 0), (1, 0), (0, 1), (1, 1)
+  using Place = PipelinePlace;
+  EXPECT_THAT(layout.PlacesOf("decoder.layers.2.mlp.linear_fc1"), ElementsAre(Place{0, 1}));
+  EXPECT_THAT(layout.PlacesOf("decoder.layers.1.mlp_bda"), ElementsAre(Place{0, 1}, Place{1, 0}));
+  EXPECT_THAT(layout.PlacesOf("embedding.word_embeddings.weight"),
+              ElementsAre(Place{0, 0}, Place{1, 1}));
+  EXPECT_THAT(layout.PlacesOf("grad_norm"), ElementsAre(Place{0, -1}, Place{1, -1}));
+}
+
 TEST(StageLayout, IllegalCombinationsAreRefusedWithTheRule) {
   EXPECT_THAT(Refusal(Config(5, 2)), HasSubstr("--num-layers 5 must be a multiple of"));
   EXPECT_THAT(Refusal(Config(4, 1, 2)), HasSubstr("--pipeline-model-parallel-size of at least 2"));
