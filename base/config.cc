@@ -180,6 +180,14 @@ void CheckLayout(const RunConfig& config) {
     throw InvalidArgument("--num-query-groups {} and {} {}: one must be a multiple of the other",
                           model.num_query_groups, tp.name, tp.value);
   }
+  const bool gathers =
+      model.num_query_groups < tp.value && parallel.gqa_policy == GqaPolicy::kGatherQkv;
+  if (gathers && model.qkv_size() % tp.value != 0) {
+    throw InvalidArgument(
+        "--num-query-groups {} below {} {}: the {} rows of linear_qkv must be a multiple of {}; "
+        "--gqa-policy replicate_kv does not cut them evenly",
+        model.num_query_groups, tp.name, tp.value, model.qkv_size(), tp.value);
+  }
   const int64_t expected_rows = model.vocab_padding == VocabPadding::kMegatron
                                     ? PaddedVocabSize(model.vocab_size, parallel.tp)
                                     : model.vocab_size;

@@ -63,6 +63,14 @@ const std::vector<Broken> kBroken = {
        c.parallel.tp = 4;
      },
      {"--num-query-groups 6", "--tensor-model-parallel-size 4"}},
+    {"qkv_rows_by_tp",
+     [](RunConfig& c) {
+       c.model.num_attention_heads = 16;
+       c.model.num_query_groups = 1;
+       c.model.kv_channels = 2;
+       c.parallel.tp = 8;
+     },
+     {"--num-query-groups 1", "--tensor-model-parallel-size 8", "36 rows", "replicate_kv"}},
     {"ffn_by_tp",
      [](RunConfig& c) {
        c.model.ffn_hidden_size = 30;
