@@ -58,11 +58,12 @@ constexpr DataParallelRule kRules[] = {
        return config.parallel.data.average_in_collective && config.train.calculate_per_token_loss;
      }},
     {"padding-needs-distributed-optimizer", RuleSource::kPlumbline,
-     "--ddp-pad-buckets-for-high-nccl-busbw needs --use-distributed-optimizer; Megatron ignores it "
-     "without, as buckets that all_reduce have no padding",
+     "--ddp-pad-buckets-for-high-nccl-busbw needs --use-distributed-optimizer and no "
+     "strategy that shards gradients; Megatron ignores it else, as no other buckets are padded so",
      [](const RunConfig& config) {
        const DataParallelConfig& data = config.parallel.data;
-       return data.pad_buckets_for_high_nccl_busbw && !data.use_distributed_optimizer();
+       return data.pad_buckets_for_high_nccl_busbw &&
+              data.sharding_strategy != ShardingStrategy::kOptim;
      }},
     {"grads-in-param-dtype-need-low-precision", RuleSource::kPlumbline,
      "main gradients in the parameters' dtype (--grad-reduce-in-bf16) need --bf16 or --fp16; "
@@ -76,6 +77,12 @@ constexpr DataParallelRule kRules[] = {
      [](const RunConfig& config) {
        return ShardsGradients(config) &&
               config.parallel.data.num_distributed_optimizer_instances > 1;
+     }},
+    {"sharded-gradients-need-whole-backward", RuleSource::kPlumbline,
+     "--data-parallel-sharding-strategy optim_grads and optim_grads_params need a --schedule whose "
+     "backward is one piece: zb-h1 and zb-h2 make gradients after a unit has handed its own on",
+     [](const RunConfig& config) {
+       return ShardsGradients(config) && config.parallel.schedule.starts_with("zb-");
      }},
     {"settings-need-buffers", RuleSource::kPlumbline,
      "buckets, overlap and sharding need gradient buffers; every flag of data parallelism turns "

@@ -68,6 +68,15 @@ const std::vector<Case>& Cases() {
          Data(c).num_distributed_optimizer_instances = 2;
        },
        Shard},
+      {"sharded-gradients-need-whole-backward",
+       [](RunConfig& c) {
+         Data(c).sharding_strategy = ShardingStrategy::kOptimGrads;
+         c.parallel.schedule = "zb-h1";
+       },
+       [](RunConfig& c) {
+         Data(c).sharding_strategy = ShardingStrategy::kOptimGrads;
+         c.parallel.schedule = "1f1b";
+       }},
       {"settings-need-buffers",
        [](RunConfig& c) {
          Data(c).gradient_buffers = false;
