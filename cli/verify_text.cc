@@ -168,8 +168,8 @@ std::string LowPrecisionTable(const Verdict& verdict) {
                     any ? ToString(compared.worst_site) : "all are equal"});
   }
   return fmt::format(
-      "in units of {} ({}); floor: the worst of {} one-rank runs; bound: {} x floor, at least "
-      "{}\n{}",
+      "in units of {} ({}); floor: the worst of {} one-rank runs; bound: {} x floor, at least {};\n"
+      "of weights and moments what the optimizer makes of gradients within their bounds\n{}",
       UnitText(of.unit), Name(of.dtype), of.runs, of.multiple, of.multiple * of.minimum,
       FormatTable(rows, {1, 2, 3, 4, 5}));
 }

@@ -42,7 +42,7 @@ std::string WhatDiffers(const Tensor& main_grad, const Tensor& due) {
 
 void AccumulationChecker::Observe(int rank, const Site& site, const Tensor& gradient,
                                   const Tensor& main_grad) {
-  Sum& sum = sums_[{rank, site.tensor}];
+  Sum& sum = sums_[{rank, site.chunk, site.tensor}];
   if (sum.wrong) return;
   const Context context;
   if (sum.step != site.step) {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "base/dtype.h"
@@ -42,7 +42,7 @@ class AccumulationChecker {
   };
 
   DType due_;
-  std::map<std::pair<int, std::string>, Sum> sums_;  // by rank and parameter
+  std::map<std::tuple<int, int, std::string>, Sum> sums_;  // by rank, chunk and tensor
   std::vector<AccumulationFault> faults_;
 };
 

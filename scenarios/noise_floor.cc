@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace plumbline {
 namespace {
@@ -22,8 +23,9 @@ Site KeyOf(const Site& site) {
 
 void NoiseFloor::Add(const Site& site, double deviation) {
   double& floor = floors_[KeyOf(site)];
-  // A NaN stays, and admits nothing.
-  if (!(deviation <= floor) && !std::isnan(floor)) floor = deviation;
+  // What is not finite on one rank bounds nothing: a NaN stays, and admits nothing.
+  if (!std::isfinite(deviation)) floor = std::numeric_limits<double>::quiet_NaN();
+  if (deviation > floor) floor = deviation;
 }
 
 double NoiseFloor::Of(const Site& site) const {

@@ -25,6 +25,10 @@ std::string HowFar(const Divergence& divergence) {
     return fmt::format(" ({} value{} not equal)", divergence.deviation,
                        divergence.deviation == 1 ? " is" : "s are");
   }
+  if (std::isnan(divergence.bound)) {
+    return fmt::format(" (deviation {:.2e}; one-rank runs are not finite here)",
+                       divergence.deviation);
+  }
   if (!(divergence.bound > 0)) return " (must be equal)";
   return fmt::format(" (deviation {:.2e}, bound {:.1e})", divergence.deviation, divergence.bound);
 }

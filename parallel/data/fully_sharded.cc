@@ -248,7 +248,7 @@ void FullyShardedDataParallel::StartReduction(Shards& shards, const Pass& pass) 
     return env_.comm().ReduceScatterAsync(send, received, reduction.op, groups_.instance, site);
   });
   const StreamEvent done = streams_.Record(StreamId::kCommunication);
-  reductions_.push_back({&shards, shards.grads, received, done});
+  reductions_.push_back({&shards, shards.grads, received, done, site});
   if (!env_.policies().data_parallel.waits_before_reuse) {
     free_send_buffers_.push_back(shards.grads);
   }
@@ -263,10 +263,12 @@ void FullyShardedDataParallel::CollectReductions(size_t leave) {
     if (env_.policies().data_parallel.waits_for_reduction(reduction.shards->number)) {
       streams_.Wait(StreamId::kCompute, reduction.done);
     }
-    streams_.Enqueue(StreamId::kCompute, [this, sum = reduction.shards->own_grads,
-                                          received = reduction.received]() mutable {
-      AddInto(env_.context(), sum, received);
-    });
+    streams_.Enqueue(StreamId::kCompute,
+                     [this, sum = reduction.shards->own_grads, received = reduction.received,
+                      site = reduction.site]() mutable {
+                       AddInto(env_.context(), sum, received);
+                       env_.probe().ObserveAccumulation(site, received, sum);
+                     });
     if (!env_.policies().data_parallel.waits_before_reuse) continue;
     streams_.Synchronize(StreamId::kCompute);
     free_send_buffers_.push_back(reduction.send);

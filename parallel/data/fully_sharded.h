@@ -66,6 +66,7 @@ class FullyShardedDataParallel : public DataParallelChunk {
     Tensor send;
     Tensor received;
     StreamEvent done;
+    Site site;
   };
 
   void LayOut();

@@ -68,8 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
         "verify --tp 3", "verify --data /no/such/file", "verify --data /",
         "verify --data /dev/null", "verify --config /no/such/file", "verify --num-experts 8",
         "verify --cp 4", "verify --pp 3 --num-layers 4", "verify --virtual 2",
-        "verify --pp 2 --schedule interleaved", "verify --bf16 --json", "verify --plant nothing",
-        "verify stray", "verify --tp 1 --plant row-bias-on-every-rank",
+        "verify --pp 2 --schedule interleaved", "verify --bf16 --fp16 --json",
+        "verify --plant nothing", "verify stray", "verify --tp 1 --plant row-bias-on-every-rank",
         "verify --num-layers 100000 --hidden-size 65536", "verify --lr nan", "golden",
         "golden /no/such/file", "golden README.md", "layout --tp 0", "layout --order tp-tp",
         "layout --pp 2 --order tp-dp", "layout --param nothing", "layout --tp 99999 --dp 99999"));
@@ -155,6 +155,28 @@ TEST(ProgramTest, JsonFollowsItsSchema) {
   }
   EXPECT_TRUE(
       Json::parse(Plumbline("verify --train-iters 1 --json --timings").out).contains("timings"));
+}
+
+TEST(ProgramTest, LowPrecisionHasUnitsAndFloors) {
+  const Outcome text = Plumbline("verify --bf16 --train-iters 1 --data " + DataFile());
+  EXPECT_EQ(text.status, 0) << text.out << text.err;
+  EXPECT_THAT(text.out, HasSubstr("in units of 2^-8 (bf16); floor: the worst of 4 one-rank runs"));
+  const Outcome outcome = Plumbline("verify --fp16 --json --train-iters 1 --data " + DataFile());
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const Json json = Json::parse(outcome.out);
+  const Json& of = json.at("low_precision");
+  EXPECT_EQ(of.at("dtype"), "f16");
+  EXPECT_EQ(of.at("unit"), 0x1p-11);
+  EXPECT_EQ(of.at("multiple"), 4);
+  EXPECT_EQ(of.at("runs"), 4);
+  for (const Json& compared : json.at("compared")) {
+    EXPECT_LE(compared.at("worst"), compared.at("bound")) << compared;
+    if (compared.at("quantity") == "main_grad") {
+      EXPECT_GT(compared.at("floor"), 0) << compared;
+    }
+  }
+  const Outcome wide = Plumbline("verify --json --train-iters 1");
+  EXPECT_FALSE(Json::parse(wide.out).contains("low_precision"));
 }
 
 TEST(ProgramTest, AFindingHasAllItsMembersAndRepeats) {

@@ -55,6 +55,18 @@ TEST(EvidenceTest, ExplanationMustBeFarBelowTheDeviationAndNearTheBound) {
   EXPECT_FALSE(Explains(evidence, std::numeric_limits<double>::quiet_NaN()));
 }
 
+// Nothing fits better than to within the noise, and what the noise hides needs no formula.
+TEST(EvidenceTest, LowPrecisionExplanationMayLeaveTheNoise) {
+  Evidence evidence = MakeEvidence({2}, {});
+  evidence.bound = evidence.noise = 0.02;
+  evidence.deviation = 1;
+  EXPECT_TRUE(Explains(evidence, 0.019));
+  EXPECT_FALSE(Explains(evidence, 0.021));
+  evidence.deviation = 0.04;
+  EXPECT_TRUE(Explains(evidence, 0.009));
+  EXPECT_FALSE(Explains(evidence, 0.011));
+}
+
 TEST(EvidenceTest, FactorIsLeastSquares) {
   EXPECT_DOUBLE_EQ(FactorBetween({2, 4}, {1, 2}).real(), 2);
   EXPECT_DOUBLE_EQ(FactorBetween({1, 0}, {1, 1}).real(), 0.5);

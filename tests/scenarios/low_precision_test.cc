@@ -284,20 +284,25 @@ TEST(LowPrecisionTest, AccumulationOfOneRankIsFlaggedAlone) {
   EXPECT_EQ(first.site.microbatch, 3) << "rank 1 has microbatches 1, 3 and 5";
 }
 
-// A gradient buffer that keeps the last step's sum.
+// A gradient buffer, whole or sharded, that keeps the last step's sum.
 TEST(LowPrecisionTest, BufferThatIsNotZeroedIsFlaggedAtTheNextStepsFirstAddition) {
-  Scenario scenario = MakeHalf(0, {2, 2, true}, DType::kBF16);
-  scenario.config.parallel.data.gradient_buffers = true;
-  scenario.policies.data_parallel.zeroes_gradients = [](int64_t step, int microbatch) {
-    return step == 1 && microbatch == 0;
-  };
-  const Verdict verdict = VerifyText(scenario);
-  const auto accumulation = std::find_if(
-      verdict.findings.begin(), verdict.findings.end(),
-      [](const Finding& finding) { return finding.kind == FindingClass::kAccumulation; });
-  ASSERT_NE(accumulation, verdict.findings.end()) << Describe(verdict);
-  EXPECT_EQ(accumulation->site.step, 2);
-  EXPECT_EQ(accumulation->site.microbatch, 0);
+  for (const ShardingStrategy strategy : {ShardingStrategy::kNoShard, ShardingStrategy::kOptim,
+                                          ShardingStrategy::kOptimGradsParams}) {
+    Scenario scenario = MakeHalf(0, {2, 2, true}, DType::kBF16);
+    scenario.max_findings = 1000;
+    scenario.config.parallel.data.gradient_buffers = true;
+    scenario.config.parallel.data.sharding_strategy = strategy;
+    scenario.policies.data_parallel.zeroes_gradients = [](int64_t step, int microbatch) {
+      return step == 1 && microbatch == 0;
+    };
+    const Verdict verdict = VerifyText(scenario);
+    const auto accumulation = std::find_if(
+        verdict.findings.begin(), verdict.findings.end(),
+        [](const Finding& finding) { return finding.kind == FindingClass::kAccumulation; });
+    ASSERT_NE(accumulation, verdict.findings.end()) << Name(strategy) << Describe(verdict);
+    EXPECT_EQ(accumulation->site.step, 2) << Name(strategy);
+    EXPECT_EQ(accumulation->site.microbatch, 0) << Name(strategy);
+  }
 }
 
 }  // namespace

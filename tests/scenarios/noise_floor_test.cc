@@ -57,11 +57,16 @@ TEST(NoiseFloorTest, BoundIsTheMultipleOfTheFloorOrOfTheMinimum) {
 }
 
 // A one-rank run that is broken must not widen the bound to anything.
-TEST(NoiseFloorTest, NaNStaysAndAdmitsNothing) {
-  NoiseFloor floor(DType::kBF16, {});
-  floor.Add(Forward(1, 0), std::numeric_limits<double>::quiet_NaN());
-  floor.Add(Forward(1, 1), 0.01);
-  EXPECT_TRUE(std::isnan(floor.Of(Forward(1, 0))));
+TEST(NoiseFloorTest, WhatIsNotFiniteAdmitsNothing) {
+  for (double broken :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    NoiseFloor floor(DType::kBF16, {});
+    floor.Add(Forward(1, 0), 0.01);
+    floor.Add(Forward(1, 0), broken);
+    floor.Add(Forward(1, 1), 0.02);
+    EXPECT_TRUE(std::isnan(floor.Of(Forward(1, 0))));
+    EXPECT_TRUE(std::isnan(floor.BoundOf(Forward(1, 0))));
+  }
 }
 
 TEST(NoiseFloorTest, WhatTheOptimizerHoldsIsBoundByItsOwnRoundingAlone) {

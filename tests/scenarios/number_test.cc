@@ -79,6 +79,19 @@ TEST(NumberTest, SizeIsThatOfASmallFraction) {
   EXPECT_TRUE(std::isnan(Size(Number(M61{123456789012345678}))));
 }
 
+TEST(ToValuesTest, FloatsOfAnyWidthBecomeDoubles) {
+  const Values expected = {0.75, -6};
+  const std::vector<double> values = {1.5, -12};
+  const auto of = [&]<class T>() {
+    const std::vector<T> narrow(values.begin(), values.end());
+    return ToValues(Tensor::FromVector(Context{}, {2}, narrow), 0.5);
+  };
+  EXPECT_EQ(of.template operator()<double>(), expected);
+  EXPECT_EQ(of.template operator()<float>(), expected);
+  EXPECT_EQ(of.template operator()<BF16>(), expected);
+  EXPECT_EQ(of.template operator()<F16>(), expected);
+}
+
 TEST(ToValuesTest, ResiduesStayExact) {
   const Tensor tensor = Tensor::FromVector<M61>(Context{}, {2}, {M61{4}, M61{9}});
   EXPECT_EQ(ToValues(tensor), (Values{InField(4), InField(9)}));

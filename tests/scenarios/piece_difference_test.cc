@@ -98,6 +98,51 @@ TEST_F(PieceDifferenceTest, F32IsComparedInF64) {
   EXPECT_FALSE(DifferenceOf(local, {{0, 2, 3}}, reference, 1e-4).within);
 }
 
+template <class T>
+PieceDifference OfHalf(const std::vector<double>& local, const PieceReference& reference,
+                       double bound) {
+  const Tensor narrow = Tensor::FromVector(Context{}, {static_cast<int64_t>(local.size())},
+                                           std::vector<T>(local.begin(), local.end()));
+  return DifferenceOf(narrow, {{0, 2, 3}}, reference, bound);
+}
+
+TEST_F(PieceDifferenceTest, HalvesAreComparedInF64) {
+  const PieceReference reference = {whole_, 8.0, exemption_, 0.5};
+  for (const auto& of : {OfHalf<BF16>, OfHalf<F16>}) {
+    EXPECT_EQ(of({2, -16, 8}, reference, 0).max_abs_diff, 0);
+    const PieceDifference difference = of({2, -16, 8.5}, reference, 0.03);
+    EXPECT_FALSE(difference.within);
+    EXPECT_EQ(difference.max_abs_diff, 0.25);
+    EXPECT_EQ(difference.index, 4);
+    EXPECT_TRUE(of({2, -16, 8.5}, reference, 0.032).within);
+    EXPECT_EQ(of({2, kNan, 8}, reference, 1).first_nonfinite, 3);
+  }
+}
+
+// Each element is held against its own allowance; the worst is what takes most of it.
+TEST_F(PieceDifferenceTest, AllowancesAreByGlobalIndex) {
+  const std::vector<float> allowance = {9, 9, 0.5F, 2, 0};
+  const PieceReference reference = {whole_, 8.0, exemption_, 1.0, 1, &allowance};
+  const auto of = [&](const std::vector<double>& local) {
+    return DifferenceOf(F64(local), {{0, 2, 3}}, reference, 0x1p-10);  // 1/128 of the scale
+  };
+  EXPECT_EQ(of({1, -8, 4}).max_abs_diff, 0);
+  const PieceDifference within = of({1.4, -7, 4});
+  EXPECT_TRUE(within.within);
+  EXPECT_DOUBLE_EQ(within.max_abs_diff, 1.4 - 1);  // 0.4 of 0.5, where the other is 1 of 2
+  EXPECT_EQ(within.allowed, 0.5 + 0x1p-7);
+  const PieceDifference beyond = of({1, -7, 4.01});
+  EXPECT_FALSE(beyond.within);
+  EXPECT_EQ(beyond.index, 4);
+  EXPECT_EQ(beyond.allowed, 0x1p-7);
+  EXPECT_FALSE(of({1, -5.9, 4}).within);
+  EXPECT_TRUE(of({1, -6, 4}).within);
+  for (const double bad : {kNan, kInf, -kInf}) {
+    EXPECT_FALSE(of({1, bad, 4}).within);
+    EXPECT_EQ(of({1, bad, 4}).first_nonfinite, 3);
+  }
+}
+
 TEST_F(PieceDifferenceTest, RunsOutOfOrderAreFollowed) {
   const PieceReference reference = {whole_, 8.0, exemption_, 1.0};
   const std::vector<IndexRun> runs = {{0, 4, 1}, {2, 2, 2}};  // element 1 of the piece is padding

@@ -159,5 +159,40 @@ TEST(ReferenceTraceTest, ParametersCarryTheExemptionOfTheirStep) {
   EXPECT_EQ(extra_of(1, 1, Quantity::kExpAvg), 0);
 }
 
+// With a noise floor weights and moments carry what gradients within their bounds make of them.
+TEST(ReferenceTraceTest, LowPrecisionStatesCarryAllowances) {
+  NoiseFloor floor(DType::kBF16, {});
+  const Site gradient = At(1, "w", Phase::kFinalize, Quantity::kMainGrad);
+  floor.Add(gradient, 0.01);
+  TrainConfig train;
+  train.lr = 0.5;
+  ReferenceTrace::Options options;
+  options.main_params = true;
+  options.noise_floor = &floor;
+  ReferenceTrace trace(train, options);
+  const Site initial = At(0, "w", Phase::kInit, Quantity::kParameter);
+  const Site parameter = At(1, "w", Phase::kStep, Quantity::kParameter);
+  const Site master = At(1, "w", Phase::kStep, Quantity::kMainParam);
+  const Site mean = At(1, "w", Phase::kStep, Quantity::kExpAvg);
+  trace.Record(initial, F64({1, 1}));
+  trace.Record(gradient, F64({2, 1e-4}));
+  trace.Record(At(1, "clip_coefficient", Phase::kNorm), F64({0.25}));
+  trace.Record(parameter, F64({1, 1}));
+  trace.Record(mean, F64({0.1, 0.1}));
+  trace.Finish();
+  EXPECT_EQ(trace.Find(initial)->allowance, nullptr);
+  EXPECT_EQ(trace.Find(gradient)->allowance, nullptr);
+  // 4 * 0.01 of the largest, a tenth of it, clipped; the coefficient may be off by 4 * 2^-8 too.
+  const double error = 0.25 * (4 * 0.01 * 2) * (1 + 0x1p-6);
+  ASSERT_NE(trace.Find(mean)->allowance, nullptr);
+  EXPECT_NEAR((*trace.Find(mean)->allowance)[1], 0.1 * error, 1e-6);
+  ASSERT_NE(trace.Find(parameter)->allowance, nullptr);
+  EXPECT_LT((*trace.Find(parameter)->allowance)[0], 0.1);        // lr 2 e / g
+  EXPECT_NEAR((*trace.Find(parameter)->allowance)[1], 1, 1e-3);  // 2 lr: either way
+  EXPECT_EQ(*trace.Find(master)->allowance, *trace.Find(parameter)->allowance);
+  trace.Drop(*trace.Find(parameter));
+  EXPECT_EQ(trace.Find(parameter)->allowance, nullptr);
+}
+
 }  // namespace
 }  // namespace plumbline

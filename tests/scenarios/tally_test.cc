@@ -31,6 +31,22 @@ TEST(TallyTest, RowsCountTensorsAndValuesAndKeepTheWorst) {
   EXPECT_EQ(rows[0].bound, 1e-11);
 }
 
+// Where bounds differ the worst is what takes most of its own.
+TEST(TallyTest, WorstIsByItsOwnBound) {
+  Tally tally(1e-11);
+  const auto site = [](const char* name) { return At(Phase::kForward, Quantity::kValue, name); };
+  tally.Add(site("large"), 0, 10, Measured{0.08, 0.1, 0.02});
+  tally.Add(site("small"), 1, 10, Measured{0.009, 0.01, 0.002});
+  tally.Add(site("tiny"), 2, 10, Measured{0.0001, 0.01, 0.0025});
+  const std::vector<ComparedQuantity> rows = tally.Quantities();
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].worst_site.tensor, "small");
+  EXPECT_EQ(rows[0].worst, 0.009);
+  EXPECT_EQ(rows[0].bound, 0.01);
+  EXPECT_EQ(rows[0].floor, 0.002);
+  EXPECT_EQ(rows[0].values, 30);
+}
+
 TEST(TallyTest, EquallyBadSitesAreNamedByTheirPlace) {
   Tally tally(1e-11);
   tally.Add(At(Phase::kForward, Quantity::kValue, "late"), 7, 1, 0);
