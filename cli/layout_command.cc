@@ -99,10 +99,19 @@ std::string MeshText(const ParallelConfig& parallel, const Mesh& mesh) {
   return text + FormatTable(rows, {});
 }
 
+std::string PlaceText(const PipelinePlace& place) {
+  return place.chunk < 0 ? fmt::format("{}", place.stage)
+                         : fmt::format("{} chunk {}", place.stage, place.chunk);
+}
+
 std::string ParameterText(const ParameterLayout& layout, int pp) {
   std::string text =
       fmt::format("\n{} [{}]", layout.tensor.name, fmt::join(layout.tensor.global_shape, ", "));
-  if (pp > 1) text += fmt::format(", pipeline stage {}", fmt::join(layout.stages, " and "));
+  if (pp > 1) {
+    std::vector<std::string> places;
+    for (const PipelinePlace& place : layout.places) places.push_back(PlaceText(place));
+    text += fmt::format(", pipeline stage {}", fmt::join(places, " and "));
+  }
   std::vector<std::vector<std::string>> rows;
   for (const ParameterPiece& piece : layout.pieces) {
     rows.push_back({fmt::format("  rank {}", fmt::join(piece.ranks, ",")), PieceText(piece)});
@@ -144,10 +153,18 @@ Json ParameterJson(const ParameterLayout& layout) {
     }
     pieces.push_back({{"ranks", piece.ranks}, {"axes", std::move(axes)}});
   }
+  Json stages = Json::array();
+  Json places = Json::array();
+  for (const PipelinePlace& place : layout.places) {
+    stages.push_back(place.stage);
+    places.push_back(
+        {{"stage", place.stage}, {"chunk", place.chunk < 0 ? Json(nullptr) : Json(place.chunk)}});
+  }
   return {{"name", layout.tensor.name},
           {"shape", std::vector<int64_t>(layout.tensor.global_shape.begin(),
                                          layout.tensor.global_shape.end())},
-          {"stages", layout.stages},
+          {"stages", std::move(stages)},
+          {"places", std::move(places)},
           {"pieces", std::move(pieces)}};
 }
 

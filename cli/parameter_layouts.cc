@@ -146,7 +146,12 @@ std::vector<ParameterLayout> ParameterLayouts(const RunConfig& config, const Mes
         every || std::find(names.begin(), names.end(), parameter.tensor.name) != names.end();
     if (!wanted) continue;
     const std::vector<int> stages = stage_layout.StagesOf(parameter.tensor.name);
-    layouts.push_back({parameter.tensor, stages, PiecesOf(parameter.tensor, stages, mesh)});
+    std::vector<PipelinePlace> places = stage_layout.PlacesOf(parameter.tensor.name);
+    for (PipelinePlace& place : places) {
+      if (stage_layout.chunks() == 1) place.chunk = -1;
+    }
+    layouts.push_back(
+        {parameter.tensor, std::move(places), PiecesOf(parameter.tensor, stages, mesh)});
   }
   return layouts;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "base/finding.h"
 #include "base/logical_tensor.h"
 #include "base/mesh.h"
 
@@ -26,13 +27,12 @@ struct ParameterPiece {
 
 struct ParameterLayout {
   LogicalTensor tensor;
-  std::vector<int> stages;             // pipeline stages that hold it
+  std::vector<PipelinePlace> places;   // that hold it, ascending; without virtual stages no chunk
   std::vector<ParameterPiece> pieces;  // in order of their first rank
 };
 
 // Of every parameter, in the order of docs/sites.md. The parallel model is built on one rank, and
-// says how it is cut; layers go to pipeline stages in equal blocks, a tied embedding to the first
-// and the last.
+// says how it is cut; parallel/pipeline/stage_layout.h says which stages and chunks hold it.
 //
 // Errors: InvalidArgument when layers do not divide over stages, or a cut does not fit.
 std::vector<ParameterLayout> ParameterLayouts(const RunConfig& config, const Mesh& mesh,

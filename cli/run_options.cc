@@ -156,6 +156,11 @@ void ReadPipeline(const GivenArguments& given, RunConfig* config) {
       given.Has("decoder-last-pipeline-num-layers")
           ? Positive(given, "decoder-last-pipeline-num-layers", 1)
           : 0;
+  if (given.Text("recompute-granularity") == "selective") {
+    throw InvalidArgument(
+        "--recompute-granularity selective: recomputation of parts of a layer is not modelled; "
+        "expected full");
+  }
   const auto recompute = given.Choice<RecomputeGranularity>(
       "recompute-granularity", {{"full", RecomputeGranularity::kFull}});
   parallel->recompute_granularity = recompute.value_or(RecomputeGranularity::kNone);

@@ -40,7 +40,7 @@ Json FindingJson(const Finding& finding) {
   return {{"class", Name(finding.kind)},
           {"site", SiteJson(finding.site)},
           {"ranks", finding.ranks},
-          {"stages", PlacesJson(finding.places)},
+          {"places", PlacesJson(finding.places)},
           {"group", finding.group},
           {"actual", finding.actual},
           {"reference", finding.reference},
