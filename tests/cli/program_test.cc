@@ -70,11 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
         "verify --tp 3", "verify --data /no/such/file", "verify --data /",
         "verify --data /dev/null", "verify --config /no/such/file", "verify --num-experts 8",
         "verify --cp 4", "verify --pp 3 --num-layers 4", "verify --virtual 2",
-<<<<<<< /tmp/pl/wt/tests/cli/program_test.cc
-        "verify --pp 2 --schedule interleaved", "verify --num-experts 8 --json",
-=======
         "verify --pp 2 --schedule interleaved", "verify --bf16 --fp16 --json",
->>>>>>> /tmp/pl/head/tests/cli/program_test.cc
         "verify --plant nothing", "verify stray", "verify --tp 1 --plant row-bias-on-every-rank",
         "verify --num-layers 100000 --hidden-size 65536", "verify --lr nan", "golden",
         "golden /no/such/file", "golden README.md", "layout --tp 0", "layout --order tp-tp",
