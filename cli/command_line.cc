@@ -28,21 +28,24 @@ struct Command {
   std::vector<OptionRow> options = {};  // and these beside them
 };
 
-const std::vector<Command>& Commands() {
-  static const std::vector<Command> commands = {
-      {"verify", "Train a small GPT on simulated ranks beside the reference and compare everything",
-       "Examples:\n"
-       "  plumbline verify --tp 2 --sp --data README.md\n"
-       "  plumbline verify --tp 4 --dp 2 --swiglu --normalization RMSNorm "
-       "--position-embedding-type rope --disable-bias-linear\n"
-       "  plumbline verify --tp 2 --sp --plant sp-norm-gradient-not-summed\n"
-       "  plumbline verify torchrun --nproc-per-node 4 pretrain_gpt.py "
-       "--tensor-model-parallel-size 2 --sequence-parallel\n\n"
-       "What is not given takes a value that hides no mistakes, and is printed. Exit status: 0 "
-       "pass, "
-       "1 findings, 2 error.\n"
-       "`plumbline arguments` lists what becomes of every argument of Megatron-LM.",
-       true},
+std::vector<Command> VerifyCommand() {
+  return {{"verify",
+           "Train a small GPT on simulated ranks beside the reference and compare everything",
+           "Examples:\n"
+           "  plumbline verify --tp 2 --sp --data README.md\n"
+           "  plumbline verify --tp 4 --dp 2 --swiglu --normalization RMSNorm "
+           "--position-embedding-type rope --disable-bias-linear\n"
+           "  plumbline verify --tp 2 --sp --plant sp-norm-gradient-not-summed\n"
+           "  plumbline verify torchrun --nproc-per-node 4 pretrain_gpt.py "
+           "--tensor-model-parallel-size 2 --sequence-parallel\n\n"
+           "What is not given takes a value that hides no mistakes, and is printed. Exit status: 0 "
+           "pass, 1 findings, 2 error.\n"
+           "`plumbline arguments` lists what becomes of every argument of Megatron-LM.",
+           true}};
+}
+
+std::vector<Command> DescribingCommands() {
+  return {
       {"layout", "Print a mesh: groups, coordinates, and which part of a parameter a rank holds",
        "Examples:\n"
        "  plumbline layout --tp 2 --pp 2 --dp 2 --order tp-pp-dp\n"
@@ -57,8 +60,8 @@ const std::vector<Command>& Commands() {
        "--ddp-bucket-size 20000 --bf16\n"
        "  plumbline buffers --pp 2 --dp 2 --use-distributed-optimizer --rank 5\n\n"
        "The model and layout are verify's, of any size: nothing is allocated. A shard is a "
-       "position "
-       "in the data- and context-parallel group of one optimizer instance. `ready` is the order in "
+       "position in the data- and context-parallel group of one optimizer instance. `ready` is the "
+       "order in "
        "which the backward completes the buckets.",
        true,
        {{"--rank", "N", "the stage of this rank alone, and what it owns"}}},
@@ -79,24 +82,50 @@ const std::vector<Command>& Commands() {
         {"--latency-ns", "N", "of a collective; 10000"},
         {"--bandwidth-gbs", "N", "of a rank, 1e9 bytes a second; 50"},
         {"--perfetto", "FILE", "write all four as a trace for Perfetto or Chrome too"}}},
+      {"memory",
+       "Print bytes per parameter by state: by formula, by layout, and as allocated",
+       "Examples:\n"
+       "  plumbline memory --dp 4 --use-distributed-optimizer --bf16\n"
+       "  plumbline memory --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --tp 1 "
+       "--dp 64 --bf16 --use-distributed-optimizer --measure no\n\n"
+       "`by layout` adds padding and uneven shards to the formula; `measured` is what the ranks of "
+       "a real step hold when it ends.",
+       true,
+       {{"--measure", "yes|no", "run a step on simulated ranks; yes. no: of any size"}}}};
+}
+
+std::vector<Command> CheckingCommands() {
+  return {
       {"gradcheck", "Check the reference's own gradients against derivatives of its forward",
        "Examples:\n"
        "  plumbline gradcheck --dtype exact\n"
        "  plumbline gradcheck --swiglu --normalization RMSNorm --position-embedding-type rope\n\n"
        "For each parameter tensor and a random direction v the derivative of the step's loss along "
-       "v, "
-       "by dual numbers, must be the inner product of gradient and v: within 1e-12 in f64, and "
+       "v, by dual numbers, must be the inner product of gradient and v: within 1e-12 in f64, and "
        "equal in --dtype exact. The model is that of verify. Exit status: 0 pass, 1 a tensor "
        "differs, 2 error.",
        true},
       {"golden", "Run the reference on golden files and print how far it is from them",
        "Example:\n"
        "  plumbline golden tests/golden/llama_gqa_swiglu.safetensors\n\n"
-       "Exit status: 0 when every quantity is within 1e-9, else 1; 2 error."},
-      {"rules", "List which combinations of data-parallel settings are refused, and why", ""},
-      {"plants", "List the mistakes that verify --plant knows", ""},
-      {"arguments", "List every known argument and what becomes of it", ""},
-  };
+       "Exit status: 0 when every quantity is within 1e-9, else 1; 2 error."}};
+}
+
+std::vector<Command> ListingCommands() {
+  return {{"rules", "List which combinations of data-parallel settings are refused, and why", ""},
+          {"plants", "List the mistakes that verify --plant knows", ""},
+          {"arguments", "List every known argument and what becomes of it", ""}};
+}
+
+const std::vector<Command>& Commands() {
+  static const std::vector<Command> commands = [] {
+    std::vector<Command> all = VerifyCommand();
+    for (const std::vector<Command>& part :
+         {DescribingCommands(), CheckingCommands(), ListingCommands()}) {
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  }();
   return commands;
 }
 

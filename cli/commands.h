@@ -19,6 +19,7 @@ std::vector<uint8_t> DataOf(const RunOptions& options);
 
 int RunGradcheck(const CommandLine& line, const Console& console);
 int RunGolden(const CommandLine& line, const Console& console);
+int RunMemory(const CommandLine& line, const Console& console);
 int RunPlants(const Console& console);
 int RunArguments(const Console& console);
 

@@ -25,6 +25,7 @@ int Dispatch(const CommandLine& line, const Console& console) {
   if (line.command == "golden") return RunGolden(line, console);
   if (line.command == "buffers") return RunBuffers(line, console);
   if (line.command == "timeline") return RunTimeline(line, console);
+  if (line.command == "memory") return RunMemory(line, console);
   if (line.command == "rules") return RunRules(line, console);
   if (line.command == "plants") return RunPlants(console);
   return RunArguments(console);

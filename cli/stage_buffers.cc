@@ -23,14 +23,22 @@ std::vector<BufferParameter> ToBufferParameters(const RunConfig& config,
   return result;
 }
 
+bool IsWordTable(const std::string& name) { return name == "embedding.word_embeddings.weight"; }
+
 ChunkBuffers MakeChunk(const RunConfig& config, const StageSpec& spec, int stage, int chunk) {
   ChunkBuffers result;
   result.parameters = StageParameters(config, spec);
   result.options = BufferOptionsOf(config, stage, chunk);
-  const std::vector<BufferParameter> parameters = ToBufferParameters(config, result.parameters);
+  std::vector<BufferParameter> parameters = ToBufferParameters(config, result.parameters);
   if (config.parallel.data.sharding_strategy >= ShardingStrategy::kOptimGrads) {
+    // Units are all that bounds buckets; a table that embedding and head use is one for itself.
+    result.options = {.shards = result.options.shards, .use_distributed_optimizer = true};
     std::vector<int> units;
-    for (const StageParameter& parameter : result.parameters) units.push_back(parameter.unit);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      units.push_back(result.parameters[i].unit);
+      parameters[i].shared_embedding =
+          config.model.tied_embeddings && IsWordTable(parameters[i].name);
+    }
     result.layouts = LayOutUnits(parameters, units, result.options);
   } else {
     result.layouts = LayOutBuffers(parameters, result.options);

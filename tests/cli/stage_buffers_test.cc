@@ -38,10 +38,11 @@ TEST(StageBuffersTest, BucketsAreReadyFromTheModelsEndToItsStart) {
   config.parallel.data.sharding_strategy = ShardingStrategy::kOptimGrads;
   EXPECT_THAT(
       ReadyOrder(StageBuffersOf(config, 0)),
-      ElementsAre(
-          "0 decoder.final_layernorm.weight", "0 decoder.layers.3.input_layernorm.weight",
-          "0 decoder.layers.2.input_layernorm.weight", "0 decoder.layers.1.input_layernorm.weight",
-          "0 decoder.layers.0.input_layernorm.weight", "0 embedding.word_embeddings.weight"));
+      ElementsAre("0 decoder.final_layernorm.weight", "0 decoder.layers.3.input_layernorm.weight",
+                  "0 decoder.layers.2.input_layernorm.weight",
+                  "0 decoder.layers.1.input_layernorm.weight",
+                  "0 decoder.layers.0.input_layernorm.weight",
+                  "0 embedding.position_embeddings.weight", "0 embedding.word_embeddings.weight"));
 }
 
 // On two stages the tied table is shared, and has a bucket of its own on both.
