@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "scenarios/verify.h"
+#include "tests/base/sweep.h"
 #include "tests/scenarios/scenario_testing.h"
 
 namespace plumbline {
@@ -85,7 +86,8 @@ TEST_P(DataParallelVerifyTest, EqualsTheReference) {
   std::vector<Cell> cells;
   for (const Overlap& overlap : kOverlaps) AddCells(strategy, overlap, dp, cells);
   ASSERT_GE(cells.size(), 16u);
-  for (Cell& cell : cells) {
+  std::vector<Cell> sweep = SweepOf(std::move(cells));
+  for (Cell& cell : sweep) {
     cell.scenario.config.dtype = dtype;
     const Verdict verdict = VerifyText(cell.scenario);
     ASSERT_TRUE(verdict.pass) << cell.name << "\n" << Describe(verdict);

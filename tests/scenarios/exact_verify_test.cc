@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "scenarios/exact_bound.h"
 #include "scenarios/verify.h"
+#include "tests/base/sweep.h"
 #include "tests/scenarios/scenario_testing.h"
 
 namespace plumbline {
@@ -37,7 +38,7 @@ std::vector<Case> AllCases() {
       add(layout);
     }
   }
-  return cases;
+  return SweepOf(std::move(cases));
 }
 
 class ExactLayoutTest : public ::testing::TestWithParam<Case> {};

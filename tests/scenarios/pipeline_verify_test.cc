@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "parallel/pipeline/stage_layout.h"
 #include "scenarios/verify.h"
+#include "tests/base/sweep.h"
 #include "tests/scenarios/scenario_testing.h"
 
 namespace plumbline {
@@ -80,7 +81,7 @@ class PipelineVerifyTest : public ::testing::TestWithParam<std::tuple<std::strin
 
 TEST_P(PipelineVerifyTest, EqualsTheReference) {
   const auto& [schedule, pp, dtype] = GetParam();
-  std::vector<Cell> cells = LegalCells(schedule, pp);
+  std::vector<Cell> cells = SweepOf(LegalCells(schedule, pp));
   ASSERT_FALSE(cells.empty());
   for (Cell& cell : cells) {
     cell.scenario.config.dtype = dtype;

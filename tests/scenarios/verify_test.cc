@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "base/error.h"
+#include "tests/base/sweep.h"
 #include "tests/scenarios/scenario_testing.h"
 
 namespace plumbline {
@@ -35,7 +36,7 @@ std::vector<Case> AllCases() {
       cases.push_back({model, layout});
     }
   }
-  return cases;
+  return SweepOf(std::move(cases));
 }
 
 const ComparedQuantity* Find(const Verdict& verdict, const std::string& name) {

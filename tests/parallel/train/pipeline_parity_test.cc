@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "parallel/pipeline/stage_layout.h"
 #include "parallel/train/train.h"
+#include "tests/base/sweep.h"
 #include "tests/parallel/train/model_shapes.h"
 #include "tests/parallel/train/run_layout.h"
 
@@ -113,7 +114,7 @@ class PipelineParityTest : public testing::TestWithParam<std::tuple<std::string,
 
 TEST_P(PipelineParityTest, EqualsOneStage) {
   const auto& [schedule, pp] = GetParam();
-  const std::vector<Cell> cells = LegalCells(schedule, pp);
+  const std::vector<Cell> cells = SweepOf(LegalCells(schedule, pp));
   ASSERT_FALSE(cells.empty());
   for (const Cell& cell : cells) {
     SCOPED_TRACE(schedule + " pp " + std::to_string(pp) + " " + cell.name);

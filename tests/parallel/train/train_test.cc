@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/init.h"
 #include "base/rng.h"
+#include "tests/base/sweep.h"
 #include "tests/parallel/train/model_shapes.h"
 #include "tests/parallel/train/run_layout.h"
 
@@ -106,7 +107,7 @@ std::vector<Layout> Layouts() {
       }
     }
   }
-  return layouts;
+  return SweepOf(std::move(layouts));
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, TrainTest, testing::ValuesIn(Layouts()),
