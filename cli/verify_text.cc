@@ -9,6 +9,7 @@
 #include <sstream>
 #include <vector>
 
+#include "parallel/data/buffer_layout.h"
 #include "parallel/pipeline/stage_layout.h"
 #include "scenarios/report.h"
 
@@ -60,6 +61,27 @@ std::string PipelineText(const RunConfig& config) {
   if (config.parallel.recompute_granularity == RecomputeGranularity::kFull) {
     text += ", layers recomputed";
   }
+  return text;
+}
+
+// Empty without gradient buffers.
+std::string GradientText(const RunConfig& config) {
+  const DataParallelConfig& data = config.parallel.data;
+  if (!data.gradient_buffers) return "";
+  std::string text = fmt::format("{} in buffers", Name(config.grad_dtype()));
+  if (data.sharding_strategy >= ShardingStrategy::kOptimGrads) {
+    text += ", a bucket for each unit";
+  } else if (data.overlap_grad_reduce) {
+    text += fmt::format(", buckets of at least {} elements", BucketSizeOf(config.parallel));
+  }
+  text += fmt::format("; {}", Name(data.sharding_strategy));
+  if (data.num_distributed_optimizer_instances > 1) {
+    text += fmt::format(" in {} instances", data.num_distributed_optimizer_instances);
+  }
+  text +=
+      data.overlap_grad_reduce ? "; reduced during the backward" : "; reduced after the backward";
+  if (data.overlap_param_gather) text += ", weights gathered during the forward";
+  if (data.average_in_collective) text += "; averaged in the collective";
   return text;
 }
 
@@ -200,6 +222,7 @@ std::string RunText(const RunOptions& options, int64_t data_bytes) {
                             parallel.pp > 1 ? fmt::format(", pp {}", parallel.pp) : "",
                             parallel.order, Name(options.config.dtype), options.config.train.seed));
   text += Block("pipeline", WordsOf(PipelineText(options.config)));
+  text += Block("gradients", WordsOf(GradientText(options.config)));
   text += Block("model", WordsOf(ModelText(options.config.model)));
   text += Block("training", WordsOf(TrainText(options.config)));
   text += Line("data", options.data.empty()
