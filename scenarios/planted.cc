@@ -12,6 +12,7 @@
 #include "scenarios/planted_calls.h"
 #include "scenarios/planted_data_parallel.h"
 #include "scenarios/planted_pipeline.h"
+#include "scenarios/planted_step.h"
 
 namespace plumbline {
 namespace {
@@ -101,7 +102,8 @@ std::vector<Planted> MakePlanted() {
          MutateLastRank(scenario, [] { return Skip(IsFirstOfTwoReductions); });
        }},
   };
-  for (std::vector<Planted> more : {PlantedPipelineMistakes(), DataParallelMistakes()}) {
+  for (std::vector<Planted> more :
+       {PlantedStepMistakes(), PlantedPipelineMistakes(), DataParallelMistakes()}) {
     std::move(more.begin(), more.end(), std::back_inserter(all));
   }
   return all;

@@ -1,6 +1,7 @@
 #include "parallel/model/hidden_dropout.h"
 
 #include "base/rng.h"
+#include "parallel/train/policies.h"
 
 namespace plumbline {
 
@@ -21,8 +22,12 @@ HiddenDropout::HiddenDropout(const RankEnv& env, std::string_view site)
 Tensor HiddenDropout::Apply(const Pass& pass, const Tensor& x) const {
   const double probability = env_.model().hidden_dropout;
   if (probability == 0) return x;
-  return Dropout(env_.context(), x, DropoutKeyAt(env_, pass, probability, site_hash_),
-                 env_.hidden_rows(), 0, env_.model().hidden_size);
+  DropoutKey key = DropoutKeyAt(env_, pass, probability, site_hash_);
+  key.seed = env_.policies().hidden_dropout.seed(env_.tp_rank(), key.seed);
+  std::vector<int64_t> rows = env_.hidden_rows();
+  const int64_t first = rows.front();
+  for (int64_t& row : rows) row = env_.policies().hidden_dropout.row(row, first);
+  return Dropout(env_.context(), x, key, rows, 0, env_.model().hidden_size);
 }
 
 }  // namespace plumbline

@@ -56,7 +56,8 @@ void Optimizer::Update(int64_t step, const Tensor& gradient_scale, State& state)
                                  .eps = train.adam_eps,
                                  .weight_decay = weight_decay,
                                  .step = step};
-    AdamStep(context, master, gradient, state.exp_avg, state.exp_avg_sq, options, gradient_scale);
+    env_.policies().adam_step(context, master, gradient, state.exp_avg, state.exp_avg_sq, options,
+                              gradient_scale);
   } else {
     const SgdOptions options = {
         .lr = train.lr, .momentum = train.sgd_momentum, .weight_decay = weight_decay, .step = step};

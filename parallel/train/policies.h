@@ -12,6 +12,7 @@
 
 #include "base/mesh.h"
 #include "kernels/attention.h"
+#include "kernels/optimizer.h"
 #include "kernels/reduce.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/data/buffer_layout.h"
@@ -125,6 +126,23 @@ struct Policies {
   std::function<AttentionForwardResult(const Context& context, const Tensor& q, const Tensor& k,
                                        const Tensor& v, const AttentionOptions& options)>
       attention_forward = AttentionForward;
+
+  // Dropout of hidden states: the seed that a tensor-parallel rank draws with, and the row of the
+  // whole sequence as which one of the rank's rows draws.
+  struct HiddenDropout {
+    std::function<uint64_t(int tp_rank, uint64_t seed)> seed = [](int, uint64_t seed) {
+      return seed;
+    };
+    std::function<int64_t(int64_t row, int64_t first_row)> row = [](int64_t row, int64_t) {
+      return row;
+    };
+  } hidden_dropout;
+
+  // The update of AdamW.
+  std::function<void(const Context& context, Tensor& parameter, const Tensor& gradient,
+                     Tensor& exp_avg, Tensor& exp_avg_sq, const AdamOptions& options,
+                     const Tensor& gradient_scale)>
+      adam_step = AdamStep;
 
   // A parameter's weight decay, from what its kind has: 0 for norms and biases.
   std::function<double(const std::string& parameter, double of_its_kind)> weight_decay =

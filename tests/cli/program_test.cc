@@ -220,7 +220,8 @@ TEST(ProgramTest, EveryPlantedMistakeIsFoundAndItsCleanTwinPasses) {
       "--overlap-grad-reduce --overlap-param-gather --schedule-seed 1 ",
       "verify --train-iters 2 --dp 2 --use-megatron-fsdp --overlap-grad-reduce "
       "--data-parallel-sharding-strategy optim_grads ",
-      "verify --train-iters 2 --dp 1 --use-distributed-optimizer "};
+      "verify --train-iters 2 --dp 1 --use-distributed-optimizer ",
+      "verify --train-iters 2 --tp 2 --dp 2 --calculate-per-token-loss "};
   for (const std::string& setup : setups) EXPECT_EQ(Plumbline(setup).status, 0) << setup;
   std::istringstream lines(Plumbline("plants").out);
   std::string line;

@@ -279,7 +279,8 @@ TEST(RunOptionsTest, PipelinesFollowMegatronsFlags) {
               HasSubstr("--pipeline-model-parallel-size"));
   EXPECT_THAT(ErrorOf(Split("--pp 4 --virtual 2 --global-batch-size 4")),
               HasSubstr("microbatches"));
-  EXPECT_THAT(ErrorOf(Split("--dp 1 --pp 4 --virtual 2 --micro-batch-size 1 --global-batch-size 6")),
+  EXPECT_THAT(ErrorOf(Split("--dp 1 --pp 4 --virtual 2 --micro-batch-size 1 "
+                            "--global-batch-size 6")),
               HasSubstr("modulo --microbatch-group-size-per-virtual-pipeline-stage"));
   EXPECT_THAT(ErrorOf(Split("--pp 2 --schedule interleaved")),
               HasSubstr("--num-virtual-stages-per-pipeline-rank of at least 2"));
