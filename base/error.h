@@ -126,9 +126,8 @@ struct CheckOperand {
   CheckResult operator>=(const R& right) const {
     return MakeCheckResult(left >= right, left, ">=", right);
   }
-  operator CheckResult() const {
-    return {static_cast<bool>(left), "false"};
-  }  // NOLINT: PL_CHECK(flag)
+  // For PL_CHECK(flag). NOLINTNEXTLINE(google-explicit-constructor)
+  operator CheckResult() const { return {static_cast<bool>(left), "false"}; }
 };
 
 struct CheckSplit {

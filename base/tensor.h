@@ -31,7 +31,7 @@ class Tensor {
                       MemoryCategory category = MemoryCategory::kActivation);
   // Row-major copy of `values`; for tests and small tables.
   template <class T>
-  static Tensor FromVector(const Context& context, Shape shape, const std::vector<T>& values,
+  static Tensor FromVector(const Context& context, const Shape& shape, const std::vector<T>& values,
                            MemoryCategory category = MemoryCategory::kActivation);
 
   bool defined() const { return storage_ != nullptr; }

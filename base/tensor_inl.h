@@ -41,9 +41,9 @@ void ForEachRun(const Tensor& a, const Tensor& b, F&& f) {
 }
 
 template <class T>
-Tensor Tensor::FromVector(const Context& context, Shape shape, const std::vector<T>& values,
+Tensor Tensor::FromVector(const Context& context, const Shape& shape, const std::vector<T>& values,
                           MemoryCategory category) {
-  Tensor result = Empty(context, kDTypeOf<T>, std::move(shape), category);
+  Tensor result = Empty(context, kDTypeOf<T>, shape, category);
   PL_CHECK(result.elements() == static_cast<int64_t>(values.size()));
   if (!values.empty()) std::memcpy(result.raw(), values.data(), values.size() * sizeof(T));
   return result;
