@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -259,6 +261,52 @@ TEST_P(BufferLayoutLawTest, BucketClosesAsSoonAsItHoldsItsSize) {
         continue;
       EXPECT_LT(each.range.end - bucket.range.begin, bucket_size);
     }
+  }
+}
+
+// Whatever the unit sizes: buckets tile the buffer, each shards evenly and holds one unit, and
+// every unit is there.
+TEST_P(BufferLayoutLawTest, UnitsTileTheBufferToo) {
+  const int shards = std::get<0>(GetParam());
+  const std::vector<BufferParameter> parameters = Parameters({129, 0, 1, 64, 1000, 63, 17, 256});
+  const std::vector<int> units = {4, 4, 7, 7, 7, 1, 0, 0};
+  const BufferLayout layout = LayOutUnits(parameters, units, {.shards = shards}).at(0);
+  int64_t position = 0;
+  std::vector<int> seen;
+  for (const Bucket& bucket : layout.buckets) {
+    EXPECT_EQ(bucket.range.begin, position);
+    position = bucket.range.end;
+    EXPECT_EQ(bucket.range.size() % shards, 0);
+    for (int parameter : bucket.parameters) {
+      EXPECT_EQ(units[static_cast<size_t>(parameter)], bucket.unit);
+    }
+    seen.push_back(bucket.unit);
+  }
+  EXPECT_THAT(seen, ElementsAre(0, 1, 7, 4));
+  EXPECT_EQ(layout.elements(), position);
+}
+
+TEST_P(BufferLayoutLawTest, EveryBucketIsInOneGroup) {
+  const auto [shards, sharded, bucket_size] = GetParam();
+  std::vector<BufferParameter> parameters = Parameters({129, 0, 1, 64, 1000, 63, 17, 256});
+  parameters[2].param_dtype = DType::kBF16;
+  parameters[5].expert = true;
+  for (bool single : {false, true}) {
+    BufferOptions options = {.shards = shards, .use_distributed_optimizer = sharded};
+    options.single_bucket_group = single;
+    if (bucket_size > 0) options.bucket_size = bucket_size;
+    const std::vector<BufferLayout> layouts = LayOutBuffers(parameters, options);
+    std::set<std::pair<int, int>> grouped;
+    for (const BucketGroup& group : GroupBuckets(layouts, options)) {
+      for (const BucketGroup::Member& member : group.members) {
+        EXPECT_TRUE(grouped.insert({member.buffer, member.bucket}).second);
+        EXPECT_EQ(layouts[static_cast<size_t>(member.buffer)].expert,
+                  layouts[static_cast<size_t>(group.members[0].buffer)].expert);
+      }
+    }
+    size_t buckets = 0;
+    for (const BufferLayout& layout : layouts) buckets += layout.buckets.size();
+    EXPECT_EQ(grouped.size(), buckets);
   }
 }
 
