@@ -202,7 +202,8 @@ std::optional<Formula> FitGroupSum(const Evidence& evidence) {
         if (axes == "embedding") formula.text += "; " + MissingTerms(*evidence.mesh);
         return formula;
       }
-      if (mean) continue;
+      // Beside a rank that is right, a wrong one that holds another tensor would fit as well.
+      if (mean || !WholeGroupsAreWrong(evidence, axes)) continue;
       const Values rest = AddScaled(combined, -1, reference);
       for (const NamedTensor& other : evidence.others) {
         const Values added = StackWhole(evidence, other.values);

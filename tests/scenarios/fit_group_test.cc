@@ -59,6 +59,14 @@ TEST(FitGroupTest, BiasOfEachRankIsToldFromTheMissingReduction) {
   EXPECT_EQ(FitGroupSum(evidence)->text, "sum over tp of actual = reference + linear.bias");
 }
 
+// Its sum with the ranks that are right is the reference and that tensor, but nothing is missing.
+TEST(FitGroupTest, OneRankWithAnotherTensorIsNoMissingReduction) {
+  Evidence evidence = MakeEvidence({kElements}, {});
+  evidence.others = {{"y", RandomValues(kElements, 4)}};
+  HoldOnRank(evidence, 0, evidence.others[0].values);
+  EXPECT_FALSE(FitGroupSum(evidence));
+}
+
 TEST(FitGroupTest, DifferentPiecesAreNotSummed) {
   Evidence evidence = MakeEvidence({kElements}, {Sharded("tp", {ShardStep::Block(0)})});
   Hold(evidence, [&](const RankPiece& piece) { return RandomValues(piece.values.size(), 3); });
