@@ -36,7 +36,9 @@ std::string NeedsAverage(const RunConfig& config) {
   return config.train.calculate_per_token_loss ? "a loss per microbatch" : NeedsDp(config);
 }
 
-std::string NeedsBiasAndDp(const RunConfig& config) {
+// One all_reduce a parameter, and biases among them.
+std::string NeedsReductionsOfBiases(const RunConfig& config) {
+  if (config.parallel.data.gradient_buffers) return "no gradient buffers";
   return config.model.add_bias_linear ? NeedsDp(config) : "biases in linear layers";
 }
 
@@ -53,9 +55,14 @@ bool IsFirstOfTwoReductions(const CollectiveCall& call, int global_rank) {
   return IsOneOfTwoReductions(call, global_rank) && call.site.tensor.ends_with("bias");
 }
 
-// On the last rank of the world.
+// On the last rank of those that hold the first layer.
 void MutateLastRank(Scenario& scenario, std::function<MutationRule()> rule) {
-  MutateCallsOfRank(scenario, Mesh(scenario.config.parallel).world_size() - 1, std::move(rule));
+  const Mesh mesh(scenario.config.parallel);
+  int last = 0;
+  for (int rank = 0; rank < mesh.world_size(); ++rank) {
+    if (mesh.CoordinateOf(rank, "pp") == 0) last = rank;
+  }
+  MutateCallsOfRank(scenario, last, std::move(rule));
 }
 
 void PlantMaskOffByOneShard(Scenario& scenario) {
@@ -92,12 +99,13 @@ std::vector<Planted> MakePlanted() {
          scenario.policies.data_parallel.reduce_op_per_microbatch = ReduceOp::kSum;
        }},
       {"gradient-reductions-swapped",
-       "the last rank issues two gradient all_reduces of the same shape in swapped order",
-       NeedsBiasAndDp,
+       "one rank issues two gradient all_reduces of the same shape in swapped order",
+       NeedsReductionsOfBiases,
        [](Scenario& scenario) {
          MutateLastRank(scenario, [] { return SwapWithNext(IsOneOfTwoReductions); });
        }},
-      {"gradient-reduction-skipped", "the last rank skips a gradient all_reduce", NeedsBiasAndDp,
+      {"gradient-reduction-skipped", "one rank skips a gradient all_reduce",
+       NeedsReductionsOfBiases,
        [](Scenario& scenario) {
          MutateLastRank(scenario, [] { return Skip(IsFirstOfTwoReductions); });
        }},

@@ -29,11 +29,18 @@ std::string NeedsLossPerMicrobatch(const RunConfig& config) {
   return config.train.calculate_per_token_loss ? "a loss per microbatch"
                                                : NeedsMicrobatches(config);
 }
-std::string NeedsReducer(const RunConfig& config) {
-  if (config.parallel.dp == 1) return "--data-parallel-size above 1";
+// Where gradients are whole on each rank until their reduction.
+std::string NeedsWholeGradients(const RunConfig& config) {
   return config.parallel.data.sharding_strategy < ShardingStrategy::kOptimGrads
              ? NeedsMicrobatches(config)
              : "--data-parallel-sharding-strategy no_shard or optim";
+}
+std::string NeedsReducer(const RunConfig& config) {
+  return config.parallel.dp > 1 ? NeedsWholeGradients(config) : "--data-parallel-size above 1";
+}
+std::string NeedsEarlyTable(const RunConfig& config) {
+  const std::string lacks = NeedsTiedTable(config);
+  return lacks.empty() ? NeedsWholeGradients(config) : lacks;
 }
 std::string NeedsMasksDrawnAgain(const RunConfig& config) {
   if (config.parallel.recompute_granularity != RecomputeGranularity::kFull) {
@@ -156,11 +163,7 @@ std::vector<Planted> TiedTableMistakes() {
        Decide([](Policies& p) { p.tied_embedding.reductions = 2; })},
       {"tied-gradient-summed-early",
        "first and last stage sum the word table's gradients before the last microbatch was added",
-       [](const RunConfig& config) {
-         const std::string lacks = NeedsMicrobatches(config);
-         return lacks.empty() ? NeedsTiedTable(config) : lacks;
-       },
-       Decide([](Policies& p) {
+       NeedsEarlyTable, Decide([](Policies& p) {
          p.tied_embedding.after_microbatch = [](int microbatches) { return microbatches - 2; };
        })},
       {"tied-table-counted-twice", "the gradient norm counts both copies of the word table",
