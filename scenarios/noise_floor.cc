@@ -21,6 +21,13 @@ Site KeyOf(const Site& site) {
 
 }  // namespace
 
+std::vector<SumOrder> NoiseOrders(int tp) {
+  return {{1, false, false},
+          {std::max(tp, 2), false, true},
+          {std::max(tp, 3), true, true},
+          {4, true, false}};
+}
+
 void NoiseFloor::Add(const Site& site, double deviation) {
   double& floor = floors_[KeyOf(site)];
   // What is not finite on one rank bounds nothing: a NaN stays, and admits nothing.

@@ -25,10 +25,12 @@
 
 namespace plumbline {
 
+// Of the one-rank runs: one chain, two that round the sums of as many blocks as there are
+// tensor-parallel ranks, and one of blocks alone.
+std::vector<SumOrder> NoiseOrders(int tp);
+
 struct NoiseFloorOptions {
-  // Of the one-rank runs.
-  std::vector<SumOrder> orders = {
-      {1, false, false}, {2, false, true}, {3, true, true}, {4, true, false}};
+  std::vector<SumOrder> orders;  // of the one-rank runs; empty: NoiseOrders
   double multiple = 4;
   double minimum = 1;  // in units
 };

@@ -220,8 +220,10 @@ Verdict VerifyHalf(const Scenario& scenario, const ScenarioInputs& inputs) {
   constexpr double kMeasuring = 0.5;
   const RoundedParameters rounded(inputs.parameters, scenario.config.dtype);
   const ScenarioInputs rounded_inputs = {rounded, inputs.batches};
+  NoiseFloorOptions options = scenario.noise_floor;
+  if (options.orders.empty()) options.orders = NoiseOrders(scenario.config.parallel.tp);
   const NoiseFloor floor = MeasureNoiseFloor(
-      scenario.config, rounded_inputs, scenario.noise_floor,
+      scenario.config, rounded_inputs, options,
       [&](double share) { Progress(scenario, kMeasuring * share, "measuring the noise floor"); });
   Scenario after = scenario;
   if (scenario.progress) {
@@ -230,9 +232,8 @@ Verdict VerifyHalf(const Scenario& scenario, const ScenarioInputs& inputs) {
     };
   }
   Verdict verdict = RunOnce(after, rounded_inputs, FieldKey{}, false, &floor).verdict;
-  verdict.low_precision = {scenario.config.dtype, floor.unit(), floor.options().multiple,
-                           floor.options().minimum,
-                           static_cast<int>(floor.options().orders.size())};
+  verdict.low_precision = {scenario.config.dtype, floor.unit(), options.multiple, options.minimum,
+                           static_cast<int>(options.orders.size())};
   return verdict;
 }
 
