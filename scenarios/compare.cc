@@ -309,7 +309,8 @@ void Comparer::Impl::ObserveFault(int rank, FindingClass kind, const Site& site,
                                   const std::string& what) {
   for (Fault& fault : faults_) {
     if (fault.kind != kind || !(fault.site == site) || fault.what != what) continue;
-    if (fault.ranks.back() != rank) fault.ranks.push_back(rank);
+    const bool known = std::find(fault.ranks.begin(), fault.ranks.end(), rank) != fault.ranks.end();
+    if (!known) fault.ranks.push_back(rank);
     return;
   }
   faults_.push_back({kind, site, what, {rank}});

@@ -165,7 +165,7 @@ std::vector<Case> GradientCases() {
        "actual = 2 "},
       {"scaled_late", "gradients-scaled-after-their-reduction-started", NoShard, kValue,
        "step 1 finalize decoder.layers.0.mlp.linear_fc2.weight main_grad", kAll,
-       "actual = 3 (dp) * reference"},
+       "actual = 3 (dp, or num_microbatches) * reference"},
       {"reused",
        "send-buffer-reused-in-flight",
        OptimGrads,
