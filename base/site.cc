@@ -14,8 +14,9 @@ namespace {
 constexpr std::array<std::string_view, 11> kPhases = {
     "init", "forward", "recompute", "backward", "finalize", "unscale",
     "norm", "step",    "gather",    "save",     "load"};
-constexpr std::array<std::string_view, 8> kQuantities = {
-    "value", "gradient", "main_grad", "parameter", "main_param", "exp_avg", "exp_avg_sq", "counter"};
+constexpr std::array<std::string_view, 8> kQuantities = {"value",      "gradient",   "main_grad",
+                                                         "parameter",  "main_param", "exp_avg",
+                                                         "exp_avg_sq", "counter"};
 
 }  // namespace
 

@@ -2,9 +2,9 @@
 // orders tasks of different streams.
 //
 // Under the round-robin policy a task runs as soon as it is enqueued and what it waits for has
-// happened, communication first. Under the random policy a seeded choice holds tasks back, so that on some seed a task
-// runs before, and on another after, whatever no event orders it with: a missing wait shows. The
-// same seed repeats it.
+// happened, communication first. Under the random policy a seeded choice holds tasks back, so that
+// on some seed a task runs before, and on another after, whatever no event orders it with: a
+// missing wait shows. The same seed repeats it.
 //
 // Comm:     collectives are tasks that issue and later complete an asynchronous call. No task but
 //           one that Synchronize needs blocks the rank.
