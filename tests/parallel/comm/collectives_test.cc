@@ -30,10 +30,20 @@ template <class T>
 std::vector<T> Values(int rank, int64_t n) {
   std::vector<T> values(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
-    values[i] =
-        std::is_integral_v<T> ? static_cast<T>(100 * rank + i) : static_cast<T>(Value(rank, i));
+    values[i] = static_cast<T>(std::is_integral_v<T> ? static_cast<double>(100 * rank + i)
+                                                     : Value(rank, i));
   }
   return values;
+}
+
+// bf16 and f16 are combined in f32, and every result is rounded, as NCCL does.
+template <class T, class F>
+T Rounded(F f, T a, T b) {
+  if constexpr (std::is_same_v<T, BF16> || std::is_same_v<T, F16>) {
+    return T(f(static_cast<float>(a), static_cast<float>(b)));
+  } else {
+    return f(a, b);
+  }
 }
 
 template <class T>
@@ -42,13 +52,19 @@ std::vector<T> Naive(ReduceOp op, const std::vector<int>& members, int64_t n) {
   for (size_t m = 1; m < members.size(); ++m) {
     const std::vector<T> next = Values<T>(members[m], n);
     for (int64_t i = 0; i < n; ++i) {
-      if (op == ReduceOp::kSum || op == ReduceOp::kAvg) result[i] = result[i] + next[i];
-      if (op == ReduceOp::kMax) result[i] = std::max(result[i], next[i]);
-      if (op == ReduceOp::kMin) result[i] = std::min(result[i], next[i]);
+      result[i] = Rounded(
+          [op](auto a, auto b) {
+            if (op == ReduceOp::kMax) return std::max(a, b);
+            return op == ReduceOp::kMin ? std::min(a, b) : a + b;
+          },
+          result[i], next[i]);
     }
   }
   if (op == ReduceOp::kAvg) {
-    for (T& value : result) value = value / static_cast<T>(members.size());
+    const auto count = static_cast<double>(members.size());
+    for (T& value : result) {
+      value = Rounded([](auto a, auto b) { return a / b; }, value, static_cast<T>(count));
+    }
   }
   return result;
 }
@@ -123,6 +139,8 @@ TEST_P(CollectivesTest, ReductionsEqualTheirDefinitionBitForBit) {
   for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kAvg, ReduceOp::kMax, ReduceOp::kMin}) {
     CheckReductions<double>(op);
     CheckReductions<float>(op);
+    CheckReductions<BF16>(op);
+    CheckReductions<F16>(op);
     if (op != ReduceOp::kAvg) CheckReductions<int64_t>(op);
   }
 }

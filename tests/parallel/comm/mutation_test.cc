@@ -69,6 +69,20 @@ TEST(Mutation, ChangesOfTheResult) {
   EXPECT_THAT(AfterReduce([] { return FlipBit(Named(1, "x"), 7, 7); }), ElementsAre(-3, 3));
 }
 
+TEST(Mutation, ResultsOf16BitsAreScaledToo) {
+  World world(comm_testing::Options(2));
+  std::vector<double> seen(2);
+  world.Run([&](Rank& rank) {
+    std::vector<MutationRule> rules;
+    if (rank.global_rank() == 1) rules.push_back(ScaleResult(Named(1, "x"), 0.75));
+    MutationCommunicator comm(rank.comm(), std::move(rules));
+    Tensor x = Tensor::FromVector<BF16>(rank.context(), {1}, {BF16(1.5)});
+    comm.AllReduce(x, ReduceOp::kSum, kBoth, SiteOf("x"));
+    seen[static_cast<size_t>(rank.global_rank())] = static_cast<double>(*x.data<BF16>());
+  });
+  EXPECT_THAT(seen, ElementsAre(3, 2.25));
+}
+
 TEST(Mutation, ChangesOfTheCall) {
   EXPECT_THAT(AfterReduce([] { return ChangeReduceOp(Named(1, "x"), ReduceOp::kMax); }), Each(2));
   const auto turn = [] {
