@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "scenarios/verify.h"
+#include "tests/scenarios/plants.h"
 #include "tests/scenarios/scenario_testing.h"
 
 namespace plumbline {
@@ -204,6 +205,15 @@ std::vector<Planted> PlantedMistakes() {
            },
            "step 1 microbatch 0 backward output_layer gradient",
            "1/2"},
+          {"one_gradient_five_percent_off",
+           4,
+           {2, 2, true},
+           OnEveryRank([] {
+             return ScaleResult(Moves("decoder.layers.0.mlp.linear_fc1.weight", Phase::kFinalize),
+                                1.05);
+           }),
+           "step 1 finalize decoder.layers.0.mlp.linear_fc1.weight main_grad",
+           ""},
           {"another_weight_decay",
            0,
            {2, 1, false},
