@@ -70,32 +70,29 @@ std::vector<const Parameter*> BucketGroupSync::Missing() const {
   return missing;
 }
 
-void BucketGroupSync::Scale(Tensor gradients) {
+void BucketGroupSync::Scale() {
   const int64_t divisor = GradientReductionOf(env_, groups_).divisor;
   if (divisor == 1) return;
-  streams_.Enqueue(StreamId::kCompute, [this, gradients, divisor]() mutable {
-    DivideInto(env_.context(), gradients, divisor);
-  });
+  for (const Member& member : members_) {
+    const BufferRange& range = member.buffer->bucket(member.bucket).range;
+    streams_.Enqueue(StreamId::kCompute,
+                     [this, gradients = member.buffer->Grads(range), divisor]() mutable {
+                       DivideInto(env_.context(), gradients, divisor);
+                     });
+  }
 }
 
 void BucketGroupSync::StartGradSync() {
   started_ = true;
   const bool scales_first = env_.policies().data_parallel.scales_before_reduction;
-  if (scales_first) {
-    for (const Member& member : members_) {
-      Scale(member.buffer->Grads(member.buffer->bucket(member.bucket).range));
-    }
-  }
+  if (scales_first) Scale();
   const StreamEvent computed = streams_.Record(StreamId::kCompute);
   if (env_.policies().data_parallel.reduces_after_compute(number_)) {
     streams_.Wait(StreamId::kCommunication, computed);
   }
   for (const Member& member : members_) Reduce(member);
   reduced_ = streams_.Record(StreamId::kCommunication);
-  if (scales_first) return;
-  for (const Member& member : members_) {
-    Scale(member.buffer->Grads(member.buffer->bucket(member.bucket).range));
-  }
+  if (!scales_first) Scale();
 }
 
 void BucketGroupSync::Reduce(const Member& member) {

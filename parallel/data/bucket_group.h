@@ -59,7 +59,7 @@ class BucketGroupSync {
  private:
   Site SiteOf(const Member& member, Phase phase, Quantity quantity) const;
   void Reduce(const Member& member);
-  void Scale(Tensor gradients);
+  void Scale();
 
   const RankEnv& env_;
   Streams& streams_;

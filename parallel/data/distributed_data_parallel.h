@@ -66,15 +66,6 @@ class DistributedDataParallel : public DataParallelChunk {
   bool last_microbatch_ = false;
 };
 
-// Each parameter once, in the order of units.
-std::vector<Parameter*> ParametersOf(const std::vector<std::vector<Parameter*>>& units);
-
-// Whether any element holds the allocator's poison: nobody wrote it.
-bool HoldsPoison(const Tensor& tensor);
-
-// Reports the first parameter of a unit that is used before its weights are there.
-void CheckUsable(const RankEnv& env, const Pass& pass, const std::vector<Parameter*>& unit);
-
 }  // namespace plumbline
 
 #endif  // PLUMBLINE_PARALLEL_DATA_DISTRIBUTED_DATA_PARALLEL_H_

@@ -7,8 +7,8 @@
 
 #include "kernels/elementwise.h"
 #include "parallel/data/bucket_group.h"
-#include "parallel/data/distributed_data_parallel.h"
 #include "parallel/data/param_and_grad_buffer.h"
+#include "parallel/data/units.h"
 
 namespace plumbline {
 

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -138,15 +137,6 @@ TEST(DistributedDataParallel, AnUnusedParameterIsReportedAndNobodyHangs) {
                                 ? (std::vector<std::string>{"unused_parameter b"})
                                 : std::vector<std::string>{});
   });
-}
-
-TEST(HoldsPoison, SeesAnyElementThatNobodyWrote) {
-  Tensor tensor = Tensor::Zeros(Context{}, DType::kF64, {5});
-  EXPECT_FALSE(HoldsPoison(tensor));
-  tensor.Slice(0, 3, 4).FillPoison();
-  EXPECT_TRUE(HoldsPoison(tensor));
-  tensor.at<double>({3}) = std::numeric_limits<double>::quiet_NaN();  // a NaN that was computed
-  EXPECT_FALSE(HoldsPoison(tensor));
 }
 
 }  // namespace

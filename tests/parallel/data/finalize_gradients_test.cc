@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "parallel/data/data_parallel.h"
 #include "tests/parallel/tensor/module_world.h"
 
@@ -57,6 +61,43 @@ TEST(FinalizeGradients, PerTokenLossDividesByTheStepsLabels) {
                       Tensor::FromVector<double>(Context{}, {}, {4}));
     // 1 + 2 + 3 + 4 over both groups, divided by 4.
     EXPECT_EQ(parameter.main_grad.at<double>({0}), 2.5);
+  });
+}
+
+// Notes over which group each collective goes.
+class OrderOfGroups : public CommunicatorDecorator {
+ public:
+  using CommunicatorDecorator::CommunicatorDecorator;
+  std::shared_ptr<Work> Issue(const CollectiveCall& call) override {
+    groups.push_back(call.group.name);
+    return CommunicatorDecorator::Issue(call);
+  }
+  std::vector<std::string> groups;
+};
+
+TEST(FinalizeGradients, ReducesInMegatronsOrder) {
+  RunConfig config = TensorParallelConfig(2, true);
+  config.parallel.dp = 2;
+  config.parallel.pp = 2;
+  config.model.num_layers = 2;
+  config.train.global_batch_size = 4;
+  OnEachRank(config, [&](const RankEnv& whole) {
+    OrderOfGroups comm(whole.comm());
+    const RankEnv env(whole.context(), comm, whole.mesh(), config, whole.policies(),
+                      whole.parameters(), whole.probe());
+    Parameter copied = MakeParameter(env, 0, "kv", {4, 1}, {BlockCut()(0)});
+    copied.replicated_rows = ReplicatedRows{env.tp(), 1};
+    copied.replicated_rows->group.name = "copies";
+    Parameter table = MakeParameter(env, -1, "table", {4, 1}, {BlockCut()(0)});
+    table.tied_embedding = true;
+    Parameter norm = MakeParameter(env, 0, "norm", {1}, {});
+    norm.sequence_parallel = true;
+    Parameter* const parameters[] = {&copied, &table, &norm};
+    TiedEmbeddings tied_embeddings(env, parameters);
+    const auto reduce = [&] { ReduceOverDataParallel(env, 1, parameters); };
+    FinalizeGradients(env, 1, parameters, reduce, tied_embeddings, {});
+    EXPECT_EQ(comm.groups,
+              (std::vector<std::string>{"dp-cp", "dp-cp", "dp-cp", "tp", "embedding", "copies"}));
   });
 }
 
